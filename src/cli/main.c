@@ -25,6 +25,7 @@
 #include "lockstep/validate.h"
 #include "lockstep/whatif.h"
 #include "lockstep/view.h"
+#include "options/rollout_words.h"
 #include "options/rows.h"
 #include "serve/serve.h"
 
@@ -188,6 +189,10 @@ static int unknown_option(const char *word) {
 static int main_help(const char *name) {
 	lk_error err = {0};
 	if (!name) return overview(stdout);
+	if (strcmp(name, "rollout") == 0) {
+		lk_rollout_help(cli_colour(), stdout);
+		return CLI_OK;
+	}
 	const cli_command *command = main_find(name, &err);
 	if (!command) return cli_fail(&err);
 	lk_verb_help(command->verb, cli_colour(), stdout);

@@ -1,13 +1,11 @@
-/* document.c: the form of a text; objects and arrays that grow while a document is read. */
+/* document.c: the form of a text, and its reader. */
 #include "io/document.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/check.h"
-#include "base/sort.h"
+#include "base/text.h"
 
 /* ---- the form of a text ---- */
 
@@ -108,70 +106,48 @@ lk_document_form lk_document_form_of(const char *text, size_t size) {
 	return document_word_ends(&cursor) ? LK_DOCUMENT_TOML : LK_DOCUMENT_NONE;
 }
 
-/* ---- objects and arrays that grow ---- */
+/* ---- a whole text ---- */
 
-bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
-	LK_ASSERT(members->count <= members->capacity);
-	if (members->count == members->capacity) {
-		size_t capacity = members->capacity ? 2 * members->capacity : 8;
-		const char **keys = realloc(members->keys, capacity * sizeof *keys);
-		if (keys) members->keys = keys;
-		lk_value *items = realloc(members->items, capacity * sizeof *items);
-		if (items) members->items = items;
-		if (!keys || !items) return false;
-		members->capacity = capacity;
-	}
-	members->keys[members->count] = key;
-	members->items[members->count++] = *item;
-	return true;
+lk_document_form lk_document_form_named(const char *name, const char *text, size_t size) {
+	static const struct {
+		const char *ending;
+		lk_document_form form;
+	} endings[] = {{".yaml", LK_DOCUMENT_YAML},
+	               {".yml", LK_DOCUMENT_YAML},
+	               {".json", LK_DOCUMENT_JSON},
+	               {".toml", LK_DOCUMENT_TOML},
+	               {".sh", LK_DOCUMENT_NONE}};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(name, endings[i].ending)) return endings[i].form;
+	return lk_document_form_of(text, size);
 }
 
-struct keyed {
-	const char *key;
-	size_t at;
-};
-
-LK_ORDER_BY_TEXT(members_by_key, struct keyed, key)
-
-bool lk_members_settle(lk_members *members) {
-	size_t count = members->count, kept = 0;
-	struct keyed *sorted = count > 1 ? malloc(count * sizeof *sorted) : NULL;
-	if (count <= 1) return true;
-	if (sorted == NULL) return false;
-	for (size_t i = 0; i < count; i++) sorted[i] = (struct keyed){members->keys[i], i};
-	lk_sort(sorted, count, sizeof *sorted, members_by_key);
-	for (size_t i = 0, last; i < count; i = last + 1) {
-		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0;)
-			last++;
-		members->items[sorted[i].at] = members->items[sorted[last].at];
-		for (size_t k = i + 1; k <= last; k++) members->keys[sorted[k].at] = NULL;
-	}
-	free(sorted);
-	for (size_t i = 0; i < count; i++) {
-		if (members->keys[i] == NULL) continue;
-		members->keys[kept] = members->keys[i];
-		members->items[kept++] = members->items[i];
-	}
-	LK_ASSERT(0 < kept && kept <= count);
-	members->count = kept;
-	return true;
+static lk_status document_parse_json(lk_arena *arena, const char *text, size_t size,
+                                     const char *name, lk_value **out, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_stream_memory(text, size, name, &in, err));
+	lk_status status = lk_json_document(arena, in, out, err);
+	lk_stream_close(in);
+	return status;
 }
 
-void lk_members_free(lk_members *members) {
-	free(members->keys);
-	free(members->items);
-	*members = (lk_members){0};
+/* A map in braces may go on as YAML, with comments, but for a file whose name says that it is JSON;
+ * what is wrong with one that is neither, JSON says. */
+static lk_status document_parse_braces(lk_arena *arena, const char *text, size_t size,
+                                       const char *name, lk_value **out, lk_error *err) {
+	lk_error unused = {0};
+	lk_status status = document_parse_json(arena, text, size, name, out, err);
+	if (status != LK_ERR_INPUT || lk_ends_in(name, ".json")) return status;
+	return lk_yaml_document(arena, text, size, name, out, &unused) == LK_OK ? LK_OK : status;
 }
 
-bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
-	bool object = out->kind == LK_JSON_OBJECT;
-	size_t count = members->count;
-	out->count = count;
-	out->items = LK_ARRAY(arena, lk_value, count + 1);
-	out->keys = object ? LK_ARRAY(arena, const char *, count + 1) : NULL;
-	bool ok = out->items && (out->keys || !object);
-	if (ok && count) memcpy(out->items, members->items, count * sizeof *out->items);
-	if (ok && count && object) memcpy(out->keys, members->keys, count * sizeof *out->keys);
-	lk_members_free(members);
-	return ok;
+lk_status lk_document_parse(lk_arena *arena, const char *text, size_t size, const char *name,
+                            lk_value **out, lk_error *err) {
+	switch (lk_document_form_named(name, text, size)) {
+	case LK_DOCUMENT_JSON: return document_parse_braces(arena, text, size, name, out, err);
+	case LK_DOCUMENT_TOML: return lk_toml_document(arena, text, size, name, out, err);
+	case LK_DOCUMENT_YAML:
+	case LK_DOCUMENT_NONE: break;
+	}
+	return lk_yaml_document(arena, text, size, name, out, err);
 }

@@ -34,7 +34,15 @@ typedef enum lk_document_form {
  * "#!" has no form. */
 lk_document_form lk_document_form_of(const char *text, size_t size);
 
-/* `name` is used in messages. LK_ERR_INPUT with line and column. */
+/* The form by the ending of a file's name (.yaml, .yml, .json, .toml, .sh), without a known one by
+ * its text. */
+lk_document_form lk_document_form_named(const char *name, const char *text, size_t size);
+
+/* `name` is used in messages. LK_ERR_INPUT with line and column. lk_document_parse reads the form
+ * that name or text have, else YAML; a map in braces that is not JSON may be YAML, unless the name
+ * ends in .json. */
+lk_status lk_document_parse(lk_arena *arena, const char *text, size_t size, const char *name,
+                            lk_value **out, lk_error *err);
 lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,
                            lk_value **out, lk_error *err);
 lk_status lk_toml_document(lk_arena *arena, const char *text, size_t size, const char *name,

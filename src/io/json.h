@@ -62,6 +62,7 @@ typedef struct lk_value lk_value;
 struct lk_value {
 	lk_json_token kind; /* OBJECT, ARRAY, STRING, NUMBER, TRUE, FALSE or NULL */
 	int line, column;
+	bool repeated;     /* an earlier member of its object has the same key, and was dropped */
 	size_t count;      /* members or elements */
 	const char **keys; /* of an object */
 	lk_value *items;   /* members' values or elements */

@@ -1,7 +1,8 @@
 /* json_document.c: a JSON document as a tree. Members are collected on one stack; when their object
- * or array ends, they move to the arena in one piece. */
+ * or array ends, they move to the arena in one piece. Objects and arrays that grow while a document
+ * of another form is read. */
 #include "base/arena.h"
-#include "io/json.h"
+#include "io/document.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)
 			any = true;
 		members[sorted[i].index].value = members[sorted[last].index].value;
+		members[sorted[i].index].value.repeated = last > i;
 		for (size_t j = i + 1; j <= last; j++) members[sorted[j].index].key = NULL;
 	}
 	if (!any) return count;
@@ -186,4 +188,73 @@ double lk_json_get_number(const lk_value *value, const char *key, double otherwi
 const char *lk_json_get_text(const lk_value *value, const char *key, const char *otherwise) {
 	const lk_value *member = lk_json_get(value, key);
 	return member && member->kind == LK_JSON_STRING ? member->text : otherwise;
+}
+
+/* ---- objects and arrays that grow ---- */
+
+bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
+	LK_ASSERT(members->count <= members->capacity);
+	if (members->count == members->capacity) {
+		size_t capacity = members->capacity ? 2 * members->capacity : 8;
+		const char **keys = realloc(members->keys, capacity * sizeof *keys);
+		if (keys) members->keys = keys;
+		lk_value *items = realloc(members->items, capacity * sizeof *items);
+		if (items) members->items = items;
+		if (!keys || !items) return false;
+		members->capacity = capacity;
+	}
+	members->keys[members->count] = key;
+	members->items[members->count++] = *item;
+	return true;
+}
+
+struct keyed {
+	const char *key;
+	size_t at;
+};
+
+LK_ORDER_BY_TEXT(members_by_key, struct keyed, key)
+
+bool lk_members_settle(lk_members *members) {
+	size_t count = members->count, kept = 0;
+	struct keyed *sorted = count > 1 ? malloc(count * sizeof *sorted) : NULL;
+	if (count <= 1) return true;
+	if (sorted == NULL) return false;
+	for (size_t i = 0; i < count; i++) sorted[i] = (struct keyed){members->keys[i], i};
+	lk_sort(sorted, count, sizeof *sorted, members_by_key);
+	for (size_t i = 0, last; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0;)
+			last++;
+		members->items[sorted[i].at] = members->items[sorted[last].at];
+		members->items[sorted[i].at].repeated = last > i;
+		for (size_t k = i + 1; k <= last; k++) members->keys[sorted[k].at] = NULL;
+	}
+	free(sorted);
+	for (size_t i = 0; i < count; i++) {
+		if (members->keys[i] == NULL) continue;
+		members->keys[kept] = members->keys[i];
+		members->items[kept++] = members->items[i];
+	}
+	LK_ASSERT(0 < kept && kept <= count);
+	members->count = kept;
+	return true;
+}
+
+void lk_members_free(lk_members *members) {
+	free(members->keys);
+	free(members->items);
+	*members = (lk_members){0};
+}
+
+bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
+	bool object = out->kind == LK_JSON_OBJECT;
+	size_t count = members->count;
+	out->count = count;
+	out->items = LK_ARRAY(arena, lk_value, count + 1);
+	out->keys = object ? LK_ARRAY(arena, const char *, count + 1) : NULL;
+	bool ok = out->items && (out->keys || !object);
+	if (ok && count) memcpy(out->items, members->items, count * sizeof *out->items);
+	if (ok && count && object) memcpy(out->keys, members->keys, count * sizeof *out->keys);
+	lk_members_free(members);
+	return ok;
 }

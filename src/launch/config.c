@@ -171,7 +171,7 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 	                    .text = lk_arena_strndup(reading->arena, text, size),
 	                    .given = given ? *given : (lk_launch_given){0}};
 	LK_TRY(config_ready(reading));
-	LK_TRY(lk_config_parse(reading->arena, text, size, name, &config.root, reading->err));
+	LK_TRY(lk_document_parse(reading->arena, text, size, name, &config.root, reading->err));
 	if (config.root->kind != LK_JSON_OBJECT)
 		return lk_config_fail(&config, name, "the document is not a map of settings",
 		                      "give a configuration of a training framework");

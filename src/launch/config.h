@@ -40,12 +40,6 @@ typedef struct lk_config {
 /* ---- config_load.c */
 /* Reads the file and those that it inherits from; settings are not made yet. */
 lk_status lk_config_load(lk_config *config, const char *path);
-/* Whether the text of a file is a configuration, not a shell script: by the ending of its name,
- * without a known one by its first line. */
-bool lk_config_is(const char *name, const char *text, size_t size);
-/* The value of a whole document from memory, in the form that name or text have; else YAML. */
-lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const char *name,
-                          lk_value **out, lk_error *err);
 /* Overrides, interpolation, then the list of settings. */
 lk_status lk_config_settle(lk_config *config);
 /* A member by its dotted path; NULL: absent or null. */

@@ -147,54 +147,6 @@ static bool config_put(lk_arena *arena, lk_value *root, const char *path, const 
 
 /* ---- files ---- */
 
-static lk_document_form config_form(const char *name, const char *text, size_t size) {
-	static const struct {
-		const char *ending;
-		lk_document_form form;
-	} endings[] = {{".yaml", LK_DOCUMENT_YAML},
-	               {".yml", LK_DOCUMENT_YAML},
-	               {".json", LK_DOCUMENT_JSON},
-	               {".toml", LK_DOCUMENT_TOML},
-	               {".sh", LK_DOCUMENT_NONE}};
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (lk_ends_in(name, endings[i].ending)) return endings[i].form;
-	return lk_document_form_of(text, size);
-}
-
-bool lk_config_is(const char *name, const char *text, size_t size) {
-	return config_form(name, text, size) != LK_DOCUMENT_NONE;
-}
-
-static lk_status config_parse_json(lk_arena *arena, const char *text, size_t size, const char *name,
-                                   lk_value **out, lk_error *err) {
-	lk_stream *in;
-	LK_TRY(lk_stream_memory(text, size, name, &in, err));
-	lk_status status = lk_json_document(arena, in, out, err);
-	lk_stream_close(in);
-	return status;
-}
-
-/* A map in braces may go on as YAML, with comments, but for a file whose name says that it is JSON;
- * what is wrong with one that is neither, JSON says. */
-static lk_status config_parse_braces(lk_arena *arena, const char *text, size_t size,
-                                     const char *name, lk_value **out, lk_error *err) {
-	lk_error unused = {0};
-	lk_status status = config_parse_json(arena, text, size, name, out, err);
-	if (status != LK_ERR_INPUT || lk_ends_in(name, ".json")) return status;
-	return lk_yaml_document(arena, text, size, name, out, &unused) == LK_OK ? LK_OK : status;
-}
-
-lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const char *name,
-                          lk_value **out, lk_error *err) {
-	switch (config_form(name, text, size)) {
-	case LK_DOCUMENT_JSON: return config_parse_braces(arena, text, size, name, out, err);
-	case LK_DOCUMENT_TOML: return lk_toml_document(arena, text, size, name, out, err);
-	case LK_DOCUMENT_YAML:
-	case LK_DOCUMENT_NONE: break;
-	}
-	return lk_yaml_document(arena, text, size, name, out, err);
-}
-
 static bool config_exists(const char *path) {
 	return access(path, R_OK) == 0;
 }
@@ -261,7 +213,7 @@ static lk_status config_load_tree(lk_config *config, const char *path, int depth
 		return lk_config_fail(config, path, "files inherit from one another too deeply",
 		                      "a file may name itself");
 	LK_TRY(lk_stream_slurp(path, LK_DOCUMENT_BYTES, &text, &size, reading->err));
-	lk_status status = lk_config_parse(reading->arena, text, size, path, out, reading->err);
+	lk_status status = lk_document_parse(reading->arena, text, size, path, out, reading->err);
 	if (depth == 0) config->text = lk_arena_strndup(reading->arena, text, size);
 	free(text);
 	LK_TRY(status);

@@ -73,13 +73,13 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 		                        : strstr(text, "FSDP")    ? "fully sharded data parallelism"
 		                                                  : "data parallelism",
 		                        name));
-		return lk_config_parse(reading->arena, text, strlen(text), "accelerate.yaml", &config->root,
-		                       reading->err); /* YAML, whatever its name ends in */
+		return lk_document_parse(reading->arena, text, strlen(text), "accelerate.yaml",
+		                         &config->root, reading->err); /* YAML, whatever its name ends in */
 	}
 	if (path) LK_TRY(lk_config_load(config, path));
 	else
-		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config->root,
-		                       reading->err));
+		LK_TRY(lk_document_parse(reading->arena, inner->text, inner->size, name, &config->root,
+		                         reading->err));
 	if (config->root->kind == LK_JSON_OBJECT && accelerate_is(config->root)) return LK_OK;
 	return lk_config_fail(config, name, "it is not a configuration of accelerate",
 	                      "accelerate config writes one");

@@ -79,8 +79,8 @@ static lk_status neox_mamba(const lk_config *config, lk_draft *draft) {
 		"\"vocab_size\": %d, \"tie_word_embeddings\": %s}",
 		model->layers, model->hidden, model->vocab, draft->no_tying ? "false" : "true");
 	if (!text) return lk_oom(reading->err);
-	LK_TRY(lk_config_parse(reading->arena, text, strlen(text), "attention_config.json", &tree,
-	                       reading->err));
+	LK_TRY(lk_document_parse(reading->arena, text, strlen(text), "attention_config.json", &tree,
+	                         reading->err));
 	return lk_model_from_hf(tree, config->file, NULL, model, NULL, reading->err);
 }
 

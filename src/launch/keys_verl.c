@@ -205,7 +205,8 @@ static lk_status verl_gather(lk_config *config) {
 	size_t size;
 	const char *text = lk_data_file("launch/verl.yaml", &size);
 	LK_ASSERT(text != NULL);
-	LK_TRY(lk_config_parse(arena, text, size, "ppo_trainer.yaml", &defaults, config->reading->err));
+	LK_TRY(
+		lk_document_parse(arena, text, size, "ppo_trainer.yaml", &defaults, config->reading->err));
 	config->root = lk_config_merge(arena, defaults, config->root);
 	if (!config->root) return lk_oom(config->reading->err);
 	return lk_launch_assume(config->reading, "verl's defaults where nothing is stated");

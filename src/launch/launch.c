@@ -388,7 +388,7 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 			return lk_hint(err, "if it is to be a network: %s", near.hint);
 	}
 	LK_TRY(read);
-	bool config = lk_config_is(path, text, size);
+	bool config = lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
 	lk_status status = config ? launch_read_config(&reading, path, given)
 	                          : lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);

@@ -1,6 +1,7 @@
 /* inputs.c: finds the files among operands and values of options. */
 #include "base/arena.h"
 #include "options/command.h"
+#include "options/rollout_words.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 /* Options of any verb that read a file, by name: the tables of options do not distinguish reading
  * from writing. */
 static const char *const reading[] = {
-	"model",       "cluster", "config",  "script", "deepspeed_config",
-	"calibration", "prices",  "catalog", "stalls", "teacher",
+	"model",  "cluster", "config", "script",  "deepspeed_config", "calibration",
+	"prices", "catalog", "stalls", "teacher", "rollout",
 };
 enum { READING = sizeof reading / sizeof *reading };
 
@@ -56,6 +57,13 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 				? *(const char *const *)(const void *)((const char *)request + option->offset)
 				: NULL;
 		if (!value) continue;
+		if (strcmp(option->name, "rollout") == 0) {
+			size_t length;
+			value = lk_rollout_file(value, &length);
+			if (value && !(value = lk_arena_strndup(arena, value, length))) return lk_oom(err);
+			if (value && inputs_is_file(value)) inputs_add(paths, &found, value);
+			continue;
+		}
 		/* "8 node * FILE.xml", "FILE.log h100-sxm" */
 		const char *last = strrchr(value, ' '), *log = strstr(value, ".log ");
 		if (log && !(value = lk_arena_strndup(arena, value, (size_t)(log - value) + 4)))

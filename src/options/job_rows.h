@@ -195,7 +195,7 @@
 	{TEXT("engine", JOB(engine), "NAME", help), LISTED}, \
 	{REAL("gpu-mem-util", JOB(gpu_mem_util), "SHARE", 0.01, 1, \
 	 "of a GPU's memory that an engine may use; default: the engine's"), LISTED}
-#define ROLLOUT_ROW(help) TEXT("rollout", JOB(rollout), "WORDS", help)
+#define ROLLOUT_ROW(help) TEXT("rollout", JOB(rollout), "FILE|WORDS", help)
 
 /* ---- simulation and output ---- */
 

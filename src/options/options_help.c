@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/check.h"
 #include "options/options_internal.h"
+#include "options/rollout_words.h"
 #include "base/text.h"
 
 enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
@@ -185,4 +186,36 @@ void lk_verb_help(const lk_verb *verb, bool colour, FILE *out) {
 	}
 	help_options(&p, verb);
 	help_examples(&p, verb);
+}
+
+/* ---- a topic ---- */
+
+static void one_rollout_word(struct page *page, const lk_rollout_word *word) {
+	char note[NOTE_SIZE];
+	page->column = fprintf(page->out, "  %s=%s", word->name, word->unit);
+	page->indent = HELP_COLUMN;
+	if (page->column + 2 > HELP_COLUMN) help_end_line(page);
+	wrap(page, word->help);
+	lk_text text = lk_text_begin(note, sizeof note);
+	lk_text_add(&text, "[");
+	if (word->kind == LK_ROLLOUT_COUNT || word->kind == LK_ROLLOUT_REAL)
+		lk_text_add(&text, "%.10g to %.10g; ", word->low, word->high);
+	if (word->left_out) lk_text_add(&text, "default: %s]", word->left_out);
+	else lk_text_add(&text, "default: %.10g]", word->otherwise);
+	wrap(page, note);
+	help_end_line(page);
+}
+
+void lk_rollout_help(bool colour, FILE *out) {
+	struct page page = {.out = out, .colour = colour};
+	size_t count;
+	const lk_rollout_word *words = lk_rollout_word_list(&count);
+	help_paragraphs(&page,
+	                "Words of --rollout, the engines and the other phases of a step of "
+	                "reinforcement learning: \"sequences=1024 lag=1\", separated by blanks or "
+	                "commas. Or a file in YAML, TOML or JSON with the words as keys: "
+	                "rollout.yaml. Words after the file override it: "
+	                "\"rollout.yaml lag=0\".\n");
+	heading(&page, "Words");
+	for (size_t i = 0; i < count; i++) one_rollout_word(&page, &words[i]);
 }

@@ -52,8 +52,8 @@ static const lk_option options[] = {
 	 "Generation, with --task grpo, dapo, ppo or distill, or a file of such a step (as of predict)"),
 	ENGINE_ROWS("vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0 or tensorrt-engine"),
 	{ROLLOUT_ROW(
-	 "sequences=N of a step, reward=SECONDS and the other words of predict; gpus, tp and ep, "
-	 "where they are given, are not searched, and lag is tried besides 0 and 1")},
+	 "a file or words as of predict (`lockstep help rollout`); gpus, tp and ep, where they are "
+	 "given, are not searched, and lag is tried besides 0 and 1")},
 
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",

@@ -119,13 +119,8 @@ static const lk_option options[] = {
 	{TEXT("speculative", speculative, "TOKENS:RATE",
 	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT},
 	{ROLLOUT_ROW(
-	 "engines of --task grpo, dapo, ppo, distill: sequences=N of a step (default --gbs, those of "
-	 "an update), oversample=N written for one that is kept, epochs=N passes over them, gpus=N of "
-	 "their own (default those that train), tp, pp, ep, dtype, lag=N batches ahead, "
-	 "reward=SECONDS; other networks: critic, reward_model, teacher=NAME, critic_gpus, "
-	 "critic_epochs, teacher_gpus, teacher_tp=N; and critic_offload_params, "
-	 "critic_offload_optimizer, policy, reference, eager, padded, full_rows, by_sequence, "
-	 "offload_params, offload_optimizer, offload_reference, pinned_params, sleep=0|1")},
+	 "engines and other phases of --task grpo, dapo, ppo, distill: a YAML, TOML or JSON file, or "
+	 "words as sequences=1024 lag=1; `lockstep help rollout` lists the words")},
 
 	{TEXT("replace", replace, "optimizer=FILE",
 	 "the step's end, from gradients to weights, is a program of lockstep compile: a graph of "

@@ -39,7 +39,7 @@ static double reference_stays(const lk_post *post) {
  * copied: they are zero by then. Frozen networks wait in pages allocated at the start, as do
  * weights with a pinned copy. */
 void lk_post_offload(lk_post *post) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	const lk_cluster *cluster = &post->asked.cluster;
 	const lk_post_network *critic = &post->critic;
 	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
@@ -178,7 +178,7 @@ static lk_status check_one(const lk_post *post, const struct room *room, lk_pred
 /* On the training GPUs a frozen network passes over the sequences next to what stays while engines
  * run; a critic learns next to everything that the policy keeps. */
 lk_status lk_post_check_room(const lk_post *post, lk_prediction *prediction, lk_error *err) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];
 	const lk_post_network *critic = &post->critic;
 	double policy = held->weights + held->gradients + held->optimizer + post->awake,

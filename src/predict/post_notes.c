@@ -44,7 +44,7 @@ static void note_lengths(const lk_post *post, struct notes *notes) {
 }
 
 static void note_rows(const lk_post *post, struct notes *notes) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	int seq = post->trained->seq, updates = post->updates * (int)said->epochs;
 	const char *scored = said->policy > 0 && said->reference > 0
 	                         ? "of the policy and of the reference"
@@ -73,13 +73,13 @@ static void note_rows(const lk_post *post, struct notes *notes) {
 
 /* Whether part of a critic stays on the GPUs while engines run there. */
 static bool critic_stays(const lk_post *post) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	return post->critic.model && !(said->critic_gpus > 0) &&
 	       !(said->critic_offload_params > 0 && said->critic_offload_optimizer > 0);
 }
 
 static void note_shared(const lk_post *post, struct notes *notes) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	if (post->apart) return;
 	if (post->kept > 0)
 		note(notes,
@@ -94,7 +94,7 @@ static void note_shared(const lk_post *post, struct notes *notes) {
 }
 
 static void note_networks(const lk_post *post, struct notes *notes) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	const lk_post_network *critic = &post->critic;
 	if (critic->model)
 		note(notes, lk_arena_printf(

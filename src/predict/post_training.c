@@ -71,7 +71,7 @@ static lk_status run_scoring(lk_post *post, double rows, double *seconds, lk_err
 
 /* Networks other than the policy, on the rows of a step. */
 static lk_status run_networks(lk_post *post, int rows, int update, lk_error *err) {
-	const lk_post_words *said = &post->said;
+	const lk_rollout_words *said = &post->said;
 	lk_post_network_request network = {.policy = &post->asked, .rows = rows};
 	if (said->reward_model) {
 		network.name = said->reward_model, network.where = "--rollout reward_model";

@@ -8,6 +8,7 @@
 #include "launch/emit.h"
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
+#include "options/rollout_words.h"
 #include "rollout/rollout.h"
 #include "predict/predict.h"
 #include "step/step.h"
@@ -86,34 +87,6 @@ bool lk_predict_generates(const lk_predict_request *request);
 lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                           lk_predict_request *out, bool *mean_open, lk_error *err);
 
-/* ---- post_words: the words of --rollout. */
-
-typedef struct lk_post_words {
-	double sequences, oversample, epochs; /* per step; generated per one kept; passes */
-	double gpus, tp, pp, ep;              /* dedicated engine GPUs, 0: the training GPUs; layout of
-	                                       * an engine */
-	double lag;                           /* batches that the engines may run ahead */
-	double reward;                        /* seconds */
-	double policy, reference;             /* passes of log-probabilities: 0 or 1 */
-	double eager;                         /* engines without CUDA graphs */
-	double padded;      /* each sequence is a row, padded to the longest of the step */
-	double full_rows;   /* rows shared by sequences are padded to --seq */
-	double by_sequence; /* a row is one sequence of its own length */
-	/* what is in host memory while unused; only for engines on the training GPUs */
-	double offload_params, offload_optimizer, offload_reference;
-	/* for the critic; below 0: as the policy's */
-	double critic_epochs, critic_offload_params, critic_offload_optimizer;
-	double pinned_params; /* the host has a pinned copy of the weights, which is reused */
-	double sleep;         /* such engines release their memory during training */
-	double critic_gpus, teacher_gpus, teacher_tp; /* dedicated GPUs; 0: the training GPUs */
-	const char *dtype;                            /* of the engines; NULL: the training's */
-	const char *critic, *reward_model, *teacher;  /* networks; if NULL: the policy's, none, none */
-} lk_post_words;
-
-/* Words of `text` (may be NULL) override *out. LK_ERR_INPUT: an unknown word, a value outside its
- * limits. The arena owns the texts. */
-lk_status lk_post_words_read(lk_arena *arena, const char *text, lk_post_words *out, lk_error *err);
-
 /* ---- post_rows: sequences of a step in the rows that are trained. */
 
 typedef struct lk_post_rows {
@@ -171,7 +144,7 @@ typedef struct lk_post {
 	const lk_predict_request *given;   /* as given */
 	bool launched, mean_open, prompt_open;
 	const lk_post_algorithm *algorithm;
-	lk_post_words said;
+	lk_rollout_words said;
 	bool apart;                   /* engines have their own GPUs */
 	lk_asked asked;               /* the training */
 	const char *cluster;          /* all GPUs */

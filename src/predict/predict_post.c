@@ -46,22 +46,11 @@ bool lk_predict_posts(const lk_predict_request *request) {
 
 static lk_status read_rollout(lk_post *post, lk_error *err) {
 	const lk_post_algorithm *algorithm = post->algorithm;
-	lk_post_words *said = &post->said;
-	*said = (lk_post_words){.oversample = 1,
-	                        .epochs = 1,
-	                        .tp = 1,
-	                        .pp = 1,
-	                        .ep = 1,
-	                        .policy = algorithm->policy,
-	                        .reference = algorithm->reference,
-	                        .offload_params = 1,
-	                        .offload_optimizer = 1,
-	                        .offload_reference = 1,
-	                        .critic_epochs = -1,
-	                        .critic_offload_params = -1,
-	                        .critic_offload_optimizer = -1,
-	                        .sleep = 1};
-	LK_TRY(lk_post_words_read(post->arena, post->request->rollout, said, err));
+	lk_rollout_words *said = &post->said;
+	lk_rollout_words_begin(said);
+	said->policy = algorithm->policy;
+	said->reference = algorithm->reference;
+	LK_TRY(lk_rollout_words_read(post->arena, post->request->rollout, said, err));
 	post->apart = said->gpus > 0;
 	const char *idle = NULL;
 	if (!algorithm->critic &&

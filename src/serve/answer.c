@@ -92,6 +92,14 @@ static bool leads_outside(const char *text) {
 	return false;
 }
 
+/* Whether a text of the object, which may name a network's file, leads outside. */
+static bool member_leads_outside(const lk_value *object) {
+	for (size_t i = 0; i < object->count; i++)
+		if (object->items[i].kind == LK_JSON_STRING && leads_outside(object->items[i].text))
+			return true;
+	return false;
+}
+
 /* Refuses launch lines and scripts, which name further files, and texts that may be paths, unless
  * the kernel denies this process access to other files. */
 static lk_status check_file_access(const struct child *child, bool confined, lk_error *err) {
@@ -102,6 +110,9 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 		    strcmp(child->words.files[i].name, "job") == 0 ||
 		    strcmp(child->words.files[i].name, "ds_config.json") == 0)
 			where = "launch";
+		else if (strcmp(child->words.files[i].name, "rollout.json") == 0 &&
+		         member_leads_outside(child->words.files[i].value))
+			where = "--rollout";
 	for (int i = 0; i < child->words.count && !where; i++)
 		if (leads_outside(child->words.words[i])) where = child->words.words[i];
 	if (!where) return LK_OK;

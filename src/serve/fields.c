@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/stream.h"
+#include "options/rollout_words.h"
 #include "lockstep/shard.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -22,6 +23,7 @@ static const struct {
 	{"prices", "prices.csv", LK_FIELD_CONTENT},
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},
+	{"rollout", "rollout.json", LK_FIELD_TEXT_OR_FILE},
 };
 enum { CONTENTS = sizeof contents / sizeof *contents };
 
@@ -121,7 +123,9 @@ static lk_status check_option_text(struct reader *reader, const lk_option *optio
 		               option->value ? option->value : "a text");
 	}
 	bool id = strcmp(option->name, "model") == 0 && lk_id_form(text);
-	if (form != LK_FIELD_TEXT_OR_FILE || !strchr(text, '/') || id) return LK_OK;
+	bool words = strcmp(option->name, "rollout") == 0; /* values may be ids */
+	bool path = words ? lk_rollout_file(text, &(size_t){0}) != NULL : strchr(text, '/') && !id;
+	if (form != LK_FIELD_TEXT_OR_FILE || !path) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, where, "the server reads no files by name");
 	return lk_hint(reader->err, "give the content of the file as an object");
 }

@@ -223,7 +223,8 @@ class Kernels(unittest.TestCase):
                                "replace:optimizer=../x", "replace:optimizer=./../x"):
                     job = server.job(server.upload([("g.json", graph)], json.dumps({"set": "nic=2x\n" + change}), path="/api/v1/whatif"))
                     self.assertEqual((job["status"], job["error"]["where"]), (400, "--set"), change)
-                for fields in ({"script": "echo"}, {"launch": ["x"]}, {"deepspeed_config": {}}, {"rollout": "reward_model=/etc/hostname"}):
+                for fields in ({"script": "echo"}, {"launch": ["x"]}, {"deepspeed_config": {}}, {"rollout": "reward_model=/etc/hostname"},
+                               {"rollout": {"lag": 1, "critic": "/etc/hostname"}}):
                     status, answer = server.json("POST", "/api/v1/predict", {**JOB, **fields})
                     self.assertEqual((status, "cannot deny access" in answer["error"]["what"]), (400, True), answer)
 

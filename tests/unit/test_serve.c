@@ -194,6 +194,13 @@ static void files_come_as_content(void **state) {
 	assert_string_equal(w.files[0].name, "config.json");
 	assert_int_equal(w.files[0].value->kind, LK_JSON_OBJECT);
 	assert_string_equal(w.files[1].value->text, "torchrun x.py");
+	assert_int_equal(read_body(&lk_predict_verb, "{\"rollout\": {\"lag\": 1}}", &arena, &w, &err),
+	                 LK_OK);
+	assert_string_equal(w.words[0], "--rollout=rollout.json");
+	assert_int_equal(read_body(&lk_predict_verb, "{\"rollout\": \"lag=1 teacher=Qwen/Qwen3-8B\"}",
+	                           &arena, &w, &err),
+	                 LK_OK);
+	assert_int_equal(w.file_count, 0);
 	lk_arena_free(&arena);
 }
 
@@ -221,6 +228,10 @@ static void wrong_fields_are_named(void **state) {
 		{&lk_predict_verb, "{\"model\": \"Qwen/config.json\"}", "--model",
 	     "the server reads no files by name"},
 		{&lk_predict_verb, "{\"cluster\": \"../x.json\"}", "--cluster",
+	     "the server reads no files by name"},
+		{&lk_predict_verb, "{\"rollout\": \"lag=1 /etc/rollout.yaml\"}", "--rollout",
+	     "the server reads no files by name"},
+		{&lk_plan_verb, "{\"rollout\": \"rollout.json\"}", "--rollout",
 	     "the server reads no files by name"},
 		{&lk_predict_verb, "{\"calibration\": \"x\"}", "--calibration",
 	     "the server neither reads nor writes files by name"},

@@ -25,6 +25,7 @@
 #include "base/vec.h"
 #include "base/sort.h"
 #include "options/command.h"
+#include "options/rollout_words.h"
 #include "predict/predict.h"
 
 enum {
@@ -91,33 +92,23 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	return lk_hint(err, "leave it out");
 }
 
-/* The value of a word of --rollout; -1: not given. The prediction of the first step validates the
- * words. */
-static int word_value(const char *words, const char *name) {
-	size_t length = strlen(name);
-	int value = -1;
-	for (const char *at = words; at && *at;) {
-		at += strspn(at, " ,");
-		if (strncmp(at, name, length) == 0 && at[length] == '=') value = atoi(at + length + 1);
-		at += strcspn(at, " ,");
-	}
-	return value;
-}
-
 static lk_status read_search(struct post_search *search, lk_error *err) {
 	const lk_plan_request *request = search->request;
 	long long gpus = request->job.gpus;
+	lk_rollout_words words;
 	LK_TRY(refuse_idle_options(request, err));
 	if (request->gpus) LK_TRY(lk_parse_whole(request->gpus, 1, LK_JOB_GPUS, &gpus, "--gpus", err));
 	search->gpus = (int)gpus;
 	search->words = request->job.rollout ? request->job.rollout : "";
-	search->fixed_gpus = word_value(search->words, "gpus");
-	search->fixed_tp = word_value(search->words, "tp");
-	search->fixed_ep = word_value(search->words, "ep");
-	search->others = (int)(fmax(0, word_value(search->words, "critic_gpus")) +
-	                       fmax(0, word_value(search->words, "teacher_gpus")));
+	lk_rollout_words_begin(&words);
+	words.gpus = words.tp = words.ep = words.lag = -1; /* not given: searched */
+	LK_TRY(lk_rollout_words_read(&search->arena, search->words, &words, err));
+	search->fixed_gpus = (int)words.gpus;
+	search->fixed_tp = (int)words.tp;
+	search->fixed_ep = (int)words.ep;
+	search->others = (int)(words.critic_gpus + words.teacher_gpus);
 	search->launched = lk_request_launched(&request->job);
-	int lag = word_value(search->words, "lag");
+	int lag = (int)words.lag;
 	for (int i = 0; i < 2; i++) search->lags[search->lag_count++] = i;
 	if (lag > 1) search->lags[search->lag_count++] = lag;
 	return LK_OK;
