@@ -160,7 +160,6 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
 lk_status lk_draft_rollout(const lk_config *config, const lk_draft *draft);
 /* keys_accelerate.c: what the file that accelerate is launched with states; nothing without one. */
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft);
-lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
 
 /* ---- config_words.c: settings as words of a launch line */
 /* Settings below the prefixes (ends with NULL; "" is all) as flags of Megatron-LM, whose names they

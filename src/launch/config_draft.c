@@ -19,12 +19,6 @@
 
 /* ---- what the user is told ---- */
 
-lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
-	char text[256], shown[128];
-	snprintf(text, sizeof text, "%.100s %s", key, lk_escape(value, shown, sizeof shown));
-	return lk_launch_keep_line(reading, text, LK_LINE_UNDERSTOOD);
-}
-
 /* ---- facts ---- */
 
 /* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */

@@ -388,9 +388,3 @@ lk_status lk_deepspeed_apply(lk_reading *reading, const char *path) {
 	lk_stream_close(in);
 	return status;
 }
-
-lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err) {
-	lk_reading r = {.arena = arena, .where = path, .out = out, .err = err};
-	if (out->job == NULL) out->job = LK_NEW(arena, lk_job);
-	return out->job == NULL ? lk_oom(err) : lk_deepspeed_apply(&r, path);
-}

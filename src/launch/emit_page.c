@@ -61,9 +61,3 @@ char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *la
 	}
 	return (char *)page.text;
 }
-
-/* Between single quotes where a shell would read anything but the text itself. */
-const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
-	const char *value = lk_field_value(arena, field, job);
-	return value != NULL && field->kind == LK_FIELD_TEXT ? lk_shell_quote(arena, value) : value;
-}

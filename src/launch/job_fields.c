@@ -403,3 +403,9 @@ void lk_job_open_layout(lk_job *job) {
 	job->microbatches = 0;
 	if (!job->padded_vocab_said) job->padded_vocab = 0;
 }
+
+/* Between single quotes where a shell would read anything but the text itself. */
+const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
+	const char *value = lk_field_value(arena, field, job);
+	return value != NULL && field->kind == LK_FIELD_TEXT ? lk_shell_quote(arena, value) : value;
+}

@@ -394,3 +394,9 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	free(text);
 	return status;
 }
+
+lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err) {
+	lk_reading r = {.arena = arena, .where = path, .out = out, .err = err};
+	if (out->job == NULL) out->job = LK_NEW(arena, lk_job);
+	return out->job == NULL ? lk_oom(err) : lk_deepspeed_apply(&r, path);
+}

@@ -57,6 +57,7 @@ lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length)
 /* Keeps a line of what was understood, or assumed; the text is copied. */
 typedef enum lk_line_kind { LK_LINE_UNDERSTOOD, LK_LINE_ASSUMED } lk_line_kind;
 lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind);
+lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);
 /* network_flags.c: a flag names the network in place of stating its shape; the last one counts. */
@@ -287,6 +288,7 @@ typedef struct lk_dotted {
 	int first_less, last_less;   /* layers that its first and last stage have less, and one more:
 	                              * 0 means the default, which is 1 */
 } lk_dotted;
+const struct lk_key *lk_dotted_rows(int dialect);   /* of the dialect; the last one has no path */
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);

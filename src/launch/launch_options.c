@@ -8,167 +8,11 @@
 #include "launch/launch.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
-#include "base/noun.h"
 #include "model/layout/job.h"
-#include <strings.h>
-#include "io/stream.h"
-
-/* Room for one more in an array of the arena, which has room for a power of two; NULL when memory
- * is out. */
-static void *launch_options_grow(lk_arena *arena, void *list, int count, size_t size) {
-	if ((count & (count - 1)) != 0) return list;
-	void *grown = lk_arena_alloc(arena, (count == 0 ? 1 : 2 * (size_t)count) * size);
-	if (grown != NULL && count > 0) memcpy(grown, list, (size_t)count * size);
-	return grown;
-}
-
-lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
-                           lk_ignored_as as, lk_error *err) {
-	const char *copy = lk_arena_strdup(arena, flag);
-	lk_ignored *grown =
-		launch_options_grow(arena, launch->ignored, launch->ignored_count, sizeof *grown);
-	if (reason == NULL || copy == NULL || grown == NULL) return lk_oom(err);
-	launch->ignored = grown;
-	launch->ignored[launch->ignored_count++] =
-		(lk_ignored){.flag = copy, .reason = reason, .as = as};
-	return LK_OK;
-}
-
-static lk_status launch_add_ignored(lk_reading *reading, const char *flag, const char *reason,
-                                    lk_ignored_as as) {
-	return lk_launch_ignore(reading->arena, reading->out, flag, reason, as, reading->err);
-}
-
-lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason) {
-	return launch_add_ignored(reading, flag, reason, LK_IGNORED_NOTABLE);
-}
-
-lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason) {
-	return launch_add_ignored(reading, flag, reason, LK_IGNORED_HARMLESS);
-}
-
-lk_status lk_launch_unknown(lk_reading *reading, const char *flag, const char *near) {
-	const char *reason = "unknown to lockstep";
-	if (near) reason = lk_arena_printf(reading->arena, "%s; did you mean %s?", reason, near);
-	LK_TRY(launch_add_ignored(reading, flag, reason, LK_IGNORED_UNKNOWN));
-	reading->out->ignored[reading->out->ignored_count - 1].near = near;
-	return LK_OK;
-}
-
-lk_status lk_launch_seen(lk_reading *reading, const char *flag) {
-	lk_launch *out = reading->out;
-	const char *copy = lk_arena_strdup(reading->arena, flag), **grown;
-	grown = launch_options_grow(reading->arena, out->flags, out->flag_count, sizeof *grown);
-	if (copy == NULL || grown == NULL) return lk_oom(reading->err);
-	out->flags = grown;
-	out->flags[out->flag_count++] = copy;
-	return LK_OK;
-}
-
-lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind) {
-	lk_launch *out = reading->out;
-	bool assumed = kind == LK_LINE_ASSUMED;
-	const char ***list = assumed ? &out->assumed : &out->understood;
-	int *count = assumed ? &out->assumed_count : &out->understood_count;
-	const char *copy = lk_arena_strdup(reading->arena, text);
-	const char **grown = launch_options_grow(reading->arena, *list, *count, sizeof *grown);
-	if (copy == NULL || grown == NULL) return lk_oom(reading->err);
-	*list = grown;
-	grown[(*count)++] = copy;
-	return LK_OK;
-}
-
-lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) {
-	char text[400];
-	va_list list;
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	return lk_launch_keep_line(reading, text, LK_LINE_ASSUMED);
-}
-
-/* ---- how many GPUs, where nobody says so ---- */
-
-static int64_t launch_options_multiple(int64_t a, int64_t b) {
-	int64_t x = a, y = b;
-	while (y > 0) {
-		int64_t rest = x % y;
-		x = y;
-		y = rest;
-	}
-	return a / x * b;
-}
-
-/* Whether a global batch that is stated divides among the replicas of so many GPUs. */
-static bool launch_options_batch_fits(const lk_job *job, int64_t gpus, int64_t block) {
-	int64_t share = job->mbs * (gpus / block);
-	return job->gbs == 0 || job->mbs == 0 || (share > 0 && job->gbs % share == 0);
-}
-
-lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length) {
-	char *known = lk_arena_strndup(reading->arena, name, length);
-	if (known == NULL) return lk_oom(reading->err);
-	if (length < 64 && lk_device_find(known) != NULL) reading->out->device = known;
-	return LK_OK;
-}
-
-int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block) {
-	const int degrees[] = {job->tp, job->pp, job->cp};
-	int64_t experts = job->pp > 1 ? job->pp : 1;
-	*block = 1;
-	for (int i = 0; i < 3; i++)
-		if (degrees[i] > 1 && *block <= LK_JOB_GPUS) *block *= degrees[i];
-	if (job->ep > 1) experts *= job->ep;
-	int spread = job->etp > 0 ? job->etp : job->tp;
-	if (job->ep > 1 && spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
-	if (*block > LK_JOB_GPUS || replicas > LK_JOB_GPUS || experts > LK_JOB_GPUS) return INT64_MAX;
-	int64_t whole = *block * replicas;
-	return whole <= LK_JOB_GPUS ? launch_options_multiple(whole, experts) : INT64_MAX;
-}
-
-lk_status lk_launch_name_visible(lk_reading *reading, int processes) {
-	if (reading->visible == 0 || reading->visible == processes) return LK_OK;
-	const char *reason =
-		lk_arena_printf(reading->arena, "it shows %d %s of a node, on which %d %s started",
-	                    reading->visible, lk_noun(reading->visible, "device", "devices"), processes,
-	                    lk_noun(processes, "process is", "processes are"));
-	if (reason == NULL) return lk_oom(reading->err);
-	return lk_launch_note(reading, "CUDA_VISIBLE_DEVICES", reason);
-}
-
-lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
-                               bool certain) {
-	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */
-	int64_t block, least = lk_launch_least_gpus(job, replicas, &block);
-	if (stated > 0 && certain && stated % block == 0) {
-		reading->out->gpus = stated;
-		return lk_launch_name_visible(reading, stated);
-	}
-	if (stated == 0 && reading->visible > 0 && reading->visible % block == 0) {
-		reading->out->gpus = reading->visible;
-		return LK_OK;
-	}
-	if (least > LK_JOB_GPUS) return LK_OK; /* the degrees will be refused */
-	bool fits = stated > 0 && stated % least == 0 && launch_options_batch_fits(job, stated, block);
-	/* A node where one would do. */
-	int node = 8;
-	bool round = !fits && least <= node && node % least == 0 &&
-	             launch_options_batch_fits(job, node, block) && stated == 0 && replicas == 1;
-	reading->out->gpus_assumed = fits ? stated : (int)least;
-	if (fits) return LK_OK;
-	if (round) reading->out->gpus_assumed = node;
-	LK_TRY(lk_launch_assume(
-		reading, "%d %s, %s: nothing states a number that the degrees divide (--gpus)",
-		reading->out->gpus_assumed, lk_noun(reading->out->gpus_assumed, "GPU", "GPUs"),
-		round ? "a node" : "the least that they need"));
-	reading->out->gpus_line = reading->out->assumed_count;
-	return LK_OK;
-}
 
 typedef enum launcher {
 	TORCHRUN = 1,
@@ -427,19 +271,6 @@ bool lk_launch_starts(const char *word) {
 	int kind = launch_options_program(word);
 	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
 	       (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
-}
-
-lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
-	const char *at = strchr(value->text, '$');
-	at = at != NULL ? at + 1 + (at[1] == '{') : "";
-	size_t length = 0;
-	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
-	if (length > 0 && isdigit((unsigned char)*at))
-		return lk_hint(reading->err, "give the script's arguments after --");
-	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
-	return lk_hint(reading->err, "write the value into the script, or give the variable that holds "
-	                             "it: --var NAME=VALUE");
 }
 
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
