@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "io/stream.h"
 #include "launch/line.h"
+#include "launch/read.h"
+#include "launch/script/script.h"
 #include "model/layout/job.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* network_flags.c: what the flags of a launch line say of the network, held against the network that
  * is trained. */
-#include "launch/launch.h"
+#include "launch/megatron/megatron.h"
+#include "launch/read.h"
 
 #include <stdio.h>
 #include <string.h>
