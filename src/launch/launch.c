@@ -105,9 +105,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 static lk_status launch_count_gpus(lk_line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
-	int64_t gpus = ranks->total > 0
-	                   ? ranks->total
-	                   : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
+	int64_t gpus = nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
+	if (ranks->total > 0) gpus = ranks->total;
 	if (gpus > LK_JOB_GPUS) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%lld %s", (long long)gpus,
 		        lk_noun(gpus, "rank", "ranks"));

@@ -105,16 +105,19 @@ static const char *pods_word(lk_arena *arena, const char *script, const char *te
 		const char *open = strstr(text, "$("), *close = open ? strchr(open, ')') : NULL;
 		size_t length = close ? lk_shell_name(open + 2, close) : 0;
 		bool names = length > 0 && open + 2 + length == close;
-		size_t before = names   ? (size_t)(open - text)
-		                : close ? (size_t)(close - text)
-		                        : strlen(text);
+		size_t before = close ? (size_t)(close - text) : strlen(text);
+		if (names) before = (size_t)(open - text);
 		const char *piece = lk_arena_strndup(arena, text, before);
 		const char *quoted = piece ? lk_shell_quote(arena, piece) : NULL;
 		if (!quoted) return NULL;
-		script = names ? lk_arena_printf(arena, "%s%s\"${%.*s}\"", script, before ? quoted : "",
-		                                 (int)length, open + 2)
-		               : lk_arena_printf(arena, "%s%s", script, quoted);
-		text = names ? close + 1 : text + before;
+		text += before;
+		if (!names) {
+			script = lk_arena_printf(arena, "%s%s", script, quoted);
+			continue;
+		}
+		script = lk_arena_printf(arena, "%s%s\"${%.*s}\"", script, before ? quoted : "",
+		                         (int)length, open + 2);
+		text = close + 1;
 	}
 	return script;
 }

@@ -405,9 +405,10 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	int64_t stated = draft->all_gpus, replicas = 1;
-	if (stated <= 0 && (draft->nodes > 0 || draft->per_node > 0))
-		stated = (int64_t)(draft->nodes > 0 ? draft->nodes : 1) *
-		         (draft->per_node > 0 ? draft->per_node : 8);
+	if (stated <= 0 && (draft->nodes > 0 || draft->per_node > 0)) {
+		stated = draft->nodes > 0 ? draft->nodes : 1;
+		stated *= draft->per_node > 0 ? draft->per_node : 8;
+	}
 	if (stated > LK_JOB_GPUS)
 		return lk_config_fail(config, "GPUs", "more than can be predicted", "state fewer");
 	if (draft->dp > 1) replicas = draft->dp;

@@ -425,9 +425,9 @@ static lk_status config_fill_value(const lk_config *config, lk_value *value, con
 		items[i] = value->items[i];
 		if (--budget->values < 0 || strlen(path) > PATH_BYTES)
 			return lk_config_fail(config, path, "too many values", "shorten the file");
-		const char *inner = !map    ? path
-		                    : *path ? lk_arena_printf(arena, "%s.%s", path, value->keys[i])
-		                            : value->keys[i];
+		const char *inner = path;
+		if (map) inner = value->keys[i];
+		if (map && *path) inner = lk_arena_printf(arena, "%s.%s", path, value->keys[i]);
 		if (!inner) return lk_oom(config->reading->err);
 		LK_TRY(config_fill_value(config, &items[i], inner, depth + 1, budget));
 	}

@@ -268,16 +268,23 @@ static bool dotted_pretrains(const lk_dotted *dotted) {
 	return dotted->task == NULL || strcmp(dotted->task, "pretrain") == 0;
 }
 
+/* GPUs by nodes and devices of a node; 0: the line states neither. */
+static int64_t dotted_gpus(const lk_dotted *dotted) {
+	if (dotted->nodes == 0 && dotted->devices == 0) return 0;
+	int64_t nodes = dotted->nodes > 0 ? dotted->nodes : 1;
+	return nodes * (dotted->devices > 0 ? dotted->devices : 1);
+}
+
 /* Whether the recipe's degrees divide the number of GPUs on the line. */
 static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int gpus) {
 	const lk_job *job = &dotted->job;
-	int64_t stated = gpus, tp = job->tp > 0 ? job->tp : recipe->layout.tp,
-			pp = job->pp > 0 ? job->pp : recipe->layout.pp,
-			cp = job->cp > 0 ? job->cp : recipe->layout.cp;
-	if (dotted->nodes > 0 || dotted->devices > 0)
-		stated = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
-		         (dotted->devices > 0 ? dotted->devices : 1);
-	return stated == 0 || stated % (tp * pp * cp) == 0;
+	int64_t stated = dotted_gpus(dotted);
+	int64_t tp = job->tp > 0 ? job->tp : recipe->layout.tp;
+	int64_t pp = job->pp > 0 ? job->pp : recipe->layout.pp;
+	int64_t cp = job->cp > 0 ? job->cp : recipe->layout.cp;
+	if (stated == 0) stated = gpus;
+	LK_ASSERT(tp > 0 && pp > 0 && cp > 0);
+	return stated % (tp * pp * cp) == 0;
 }
 
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
@@ -468,14 +475,11 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	}
 	if (dotted->local > 0) LK_TRY(dotted_local_batch(reading, dotted));
 	LK_TRY(dotted_replicas(reading, dotted, gpus));
-	if (dotted->nodes > 0 || dotted->devices > 0) {
-		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
-		              (dotted->devices > 0 ? dotted->devices : 1);
-		if (all > LK_JOB_GPUS)
-			return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld %s", (long long)all,
-			               lk_noun(all, "rank", "ranks"));
-		*gpus = (int)all;
-	}
+	int64_t all = dotted_gpus(dotted);
+	if (all > LK_JOB_GPUS)
+		return lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%lld %s", (long long)all,
+		               lk_noun(all, "rank", "ranks"));
+	if (all > 0) *gpus = (int)all;
 	if (dotted->dialect == TITAN) LK_TRY(dotted_shards_titan(reading, job));
 	if (job->fused_cross_entropy == LK_OFF) job->loss = LK_LOSS_LOGITS;
 	if (job->loss == LK_LOSS_LINEAR) job->fused_cross_entropy = LK_AUTO;

@@ -34,8 +34,8 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 	(void)words;
 	LK_TRY(lk_deepspeed_tree(reading, config->root));
 	const lk_job *job = reading->out->job;
-	int64_t share =
-		(int64_t)(job->mbs > 0 ? job->mbs : 1) * (job->microbatches > 0 ? job->microbatches : 1);
+	int64_t share = job->mbs > 0 ? job->mbs : 1;
+	share *= job->microbatches > 0 ? job->microbatches : 1;
 	bool whole = job->gbs > 0 && job->mbs > 0 && job->gbs % share == 0 && job->microbatches > 0;
 	return lk_launch_count_gpus(reading, job, whole ? job->gbs / share : 1, 0, false);
 }

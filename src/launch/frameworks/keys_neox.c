@@ -114,9 +114,9 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	const char *kind = lk_config_text(lk_config_at(config->root, "mlp_type"));
 	bool llama = kind && strcmp(kind, "llama") == 0;
 	bool gated = llama || strcasestr(draft->activation, "glu") != NULL;
-	int64_t width = model->ffn > 0         ? model->ffn
-	                : draft->expansion > 0 ? (int64_t)(draft->expansion * model->hidden)
-	                                       : 4 * (int64_t)model->hidden;
+	int64_t width = 4 * (int64_t)model->hidden;
+	if (model->ffn > 0) width = model->ffn;
+	else if (draft->expansion > 0) width = (int64_t)(draft->expansion * model->hidden);
 	if (llama && model->ffn == 0) width = (8 * (int64_t)model->hidden / 3 + 255) / 256 * 256;
 	else if (gated && !llama) {
 		int64_t multiple = draft->multiple > 0 ? draft->multiple : 1;

@@ -249,10 +249,9 @@ static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job
 		return lk_megatron_window(reading, megatron, model);
 	}
 	if (given < 3) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s is missing",
-		        model->layers == 0   ? "num-layers"
-		        : model->hidden == 0 ? "hidden-size"
-		                             : "num-attention-heads");
+		const char *missing = model->hidden == 0 ? "hidden-size" : "num-attention-heads";
+		if (model->layers == 0) missing = "num-layers";
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s is missing", missing);
 		return lk_hint(reading->err,
 		               "state layers, hidden size and heads; or leave all out and name a model");
 	}

@@ -13,7 +13,8 @@
 static const char *offload_refused(const lk_reading *reading, const lk_job *job) {
 	const lk_launch *out = reading->out;
 	int gpus = out->gpus > 0 ? out->gpus : out->gpus_assumed;
-	int64_t parts = (int64_t)(job->tp > 0 ? job->tp : 1) * (job->pp > 0 ? job->pp : 1);
+	int64_t parts = job->tp > 0 ? job->tp : 1;
+	parts *= job->pp > 0 ? job->pp : 1;
 	if (!job->offload_optimizer)
 		return "parameters stay on the device, as the optimizer's states do (--offload-optimizer)";
 	if (!job->sharding_said || job->sharding != LK_SHARD_ZERO3)

@@ -48,7 +48,8 @@ lk_truth lk_script_runs(const lk_shell *shell) {
 	for (size_t i = 0; i < shell->blocks.count; i++) {
 		const lk_shell_block *block = &shell->blocks.at[i];
 		bool asks = block->kind == 'i' && block->condition; /* its answer so far is no branch's */
-		lk_truth one = block->taken ? LK_SHELL_FALSE : asks ? LK_SHELL_TRUE : block->truth;
+		lk_truth one = asks ? LK_SHELL_TRUE : block->truth;
+		if (block->taken) one = LK_SHELL_FALSE;
 		if (one == LK_SHELL_TRUE && block->doubtful) one = LK_SHELL_UNKNOWN;
 		if (one == LK_SHELL_FALSE) return LK_SHELL_FALSE;
 		if (one == LK_SHELL_UNKNOWN) all = LK_SHELL_UNKNOWN;
@@ -152,7 +153,8 @@ static lk_status script_ask_sums(lk_shell *shell, const lk_shell_block *loop, lk
 	shell->certain = certain;
 	LK_TRY(lk_shell_math(shell, at, loop->test_end, loop->line, lk_shell_expand_one, &value,
 	                     &unknown));
-	*out = unknown != NULL ? LK_SHELL_UNKNOWN : value != 0 ? LK_SHELL_TRUE : LK_SHELL_FALSE;
+	*out = value != 0 ? LK_SHELL_TRUE : LK_SHELL_FALSE;
+	if (unknown != NULL) *out = LK_SHELL_UNKNOWN;
 	return LK_OK;
 }
 

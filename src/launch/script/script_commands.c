@@ -364,9 +364,8 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 			lk_word code;
 			LK_TRY(lk_shell_expand_one(shell, &words->at[first + 1], &code));
 			bool zero = strtol(code.text, NULL, 10) == 0;
-			shell->succeeded = code.unknown != NULL ? LK_SHELL_UNKNOWN
-			                   : zero               ? LK_SHELL_TRUE
-			                                        : LK_SHELL_FALSE;
+			shell->succeeded = zero ? LK_SHELL_TRUE : LK_SHELL_FALSE;
+			if (code.unknown != NULL) shell->succeeded = LK_SHELL_UNKNOWN;
 		}
 		if (certain == LK_SHELL_TRUE && shell->base > 0) shell->leaves = *name->at;
 		return LK_OK;
