@@ -25,6 +25,7 @@ lk_status lk_config_word(const lk_config *config, const char *text, lk_words *wo
 static lk_status config_bracket_words(const lk_config *config, const char *text, lk_words *words) {
 	char *copy = lk_arena_strdup(config->reading->arena, text + 1), *save = NULL;
 	if (!copy) return lk_oom(config->reading->err);
+	LK_ASSERT(text[0] == '[' && *copy != '\0');
 	copy[strlen(copy) - 1] = '\0';
 	for (char *at = strtok_r(copy, " ,", &save); at; at = strtok_r(NULL, " ,", &save))
 		LK_TRY(lk_config_word(config, at, words));

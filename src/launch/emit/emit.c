@@ -513,6 +513,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');
+		LK_ASSERT(what != NULL && what[1] == ' '); /* the remedy */
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: %.*s", framework->name,
 		        (int)(what - lacks), lacks);
 		return lk_hint(err, "%s", what + 2);

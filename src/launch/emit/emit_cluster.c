@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/emit/emit.h"
 
 /* The end of a here-document, which no configuration holds as a line. */
@@ -29,6 +30,7 @@ static const char *cluster_name(const lk_emission *emission) {
 
 static void cluster_exports(lk_page *page, const lk_words *words) {
 	for (size_t i = 0; i < words->count; i++) {
+		LK_ASSERT(strchr(words->at[i].text, '=') != NULL);
 		const char *text = words->at[i].text, *value = strchr(text, '=') + 1;
 		const char *quoted = lk_shell_quote(page->arena, value);
 		if (quoted == NULL) page->text = NULL;

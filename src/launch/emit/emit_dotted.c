@@ -59,6 +59,7 @@ const char *lk_dotted_unknown(int dialect, const lk_job *job) {
 static bool dotted_put_program(const lk_emission *emission, int dialect, const char *network,
                                lk_words *words) {
 	static const char *const tasks[] = {"pretrain", "sft", "peft"};
+	LK_ASSERT(emission->job->task < sizeof tasks / sizeof *tasks);
 	lk_arena *arena = emission->arena;
 	const lk_recipe *known = lk_recipe_of_preset(emission->job->model.name);
 	if (known != NULL) network = known->stem;
@@ -95,6 +96,7 @@ static const char *recipe(lk_arena *arena, const char *name) {
 /* Write the degrees of hybrid sharding if sharding groups contain whole context-parallel groups. */
 static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words) {
 	int ranks = job->dp * job->cp, group = job->shard_group;
+	LK_ASSERT(job->dp > 0 && job->cp > 0); /* the job is complete */
 	bool hybrid = job->sharding != LK_SHARD_NONE && group > 0 && group < ranks;
 	if (!hybrid || ranks % group != 0 || group % job->cp != 0) return true;
 	return lk_put_word(words,
@@ -118,6 +120,7 @@ static bool titan_put_stages(lk_arena *arena, const lk_job *job, lk_words *words
 		            split.account_loss == job->account_loss;
 		if (!same) continue;
 		int each = (layers + 2 * both - 1) / stages + 1;
+		LK_ASSERT(each > 0 && each * stages >= layers + 2 * both);
 		for (int i = 0; i < 2; i++)
 			if (!lk_put_word(words, lk_arena_printf(arena,
 			                                        "--parallelism.pipeline_parallel_%s_stage_less_"

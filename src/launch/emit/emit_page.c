@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 
 void lk_page_add(lk_page *page, const char *format, ...) {
 	va_list list, again;
@@ -43,6 +44,7 @@ char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *la
                    const lk_words *program) {
 	lk_page page = {arena, ""};
 	for (size_t i = 0; i < settings->count; i++) {
+		LK_ASSERT(strchr(settings->at[i].text, '=') != NULL);
 		const char *text = settings->at[i].text, *value = strchr(text, '=') + 1;
 		const char *quoted = lk_shell_quote(arena, value);
 		if (quoted == NULL) return NULL;

@@ -356,6 +356,7 @@ static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (dotted->tokens == 0 && dotted->step_tokens == 0) return LK_OK;
 	if (job->seq == 0) job->seq = 2048;
+	LK_ASSERT(job->seq > 0);
 	bool whole = dotted->tokens % job->seq == 0 && dotted->step_tokens % job->seq == 0;
 	if (!whole || dotted->step_tokens / job->seq > INT32_MAX ||
 	    dotted->tokens / job->seq > INT32_MAX) {
@@ -443,12 +444,14 @@ static lk_status dotted_local_batch(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (job->pp <= 1) job->mbs = dotted->local;
 	else if (job->mbs == 0) job->mbs = 1;
+	LK_ASSERT(job->mbs > 0);
 	if (job->gbs > 0 || dotted->local % job->mbs != 0) return LK_OK;
 	int stated = dotted->local / job->mbs, group = 1;
 	if (job->pp > 1 && job->schedule == LK_SCHED_INTERLEAVED) group = job->pp;
 	if (job->pp > 1 && job->schedule == LK_SCHED_DUALPIPE_V && stated < 2 * job->pp)
 		group = 2 * job->pp;
 	job->microbatches = (stated + group - 1) / group * group;
+	LK_ASSERT(job->microbatches >= stated && job->microbatches % group == 0);
 	if (job->microbatches == stated) return LK_OK;
 	return lk_launch_assume(
 		reading,

@@ -5,6 +5,7 @@
  * Options that are not in the table are passed over, and so is a word that starts no program: it is
  * the value of one. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/launchers/launchers.h"
 
 #include <ctype.h>
@@ -378,6 +379,7 @@ struct option {
 };
 
 static struct option split_option(int kind, const lk_word *word) {
+	LK_ASSERT(word->text[0] == '-');
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
 	struct option o = {
@@ -426,6 +428,7 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
 static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count,
                                   lk_launch_ranks *ranks, size_t *used, const lk_word **argument) {
+	LK_ASSERT(kind != 0);
 	size_t i = 0;
 	*argument = NULL;
 	for (; i < count && *argument == NULL; i++) {
@@ -533,7 +536,8 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	}
 	if (argument != NULL && launchers_program(argument->text) == 0) out->program = argument;
 	if (argument != NULL && launchers_program(argument->text) != 0)
-		out->used--; /* python -m torch.distributed.run */
+		out->used--;                                /* python -m torch.distributed.run */
+	LK_ASSERT(out->used > 0 && out->used <= count); /* so that reading goes on */
 	bool direct =
 		(kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
 	if (direct && !(kind != PYTHON && launchers_program(words[out->used].text) == PYTHON))

@@ -2,6 +2,7 @@
  *
  *     sum := term {'+' term}      term := atom {'*' number}
  *     atom := '[' number {',' number} ']' | '(' sum ')' */
+#include "base/check.h"
 #include "launch/megatron/megatron.h"
 
 #include <ctype.h>
@@ -28,6 +29,7 @@ static int list_number(struct list_reader *reader) {
 
 static void list_repeat(struct list_reader *reader, int from, int times) {
 	int size = reader->count - from;
+	LK_ASSERT(size >= 0 && reader->count <= reader->limit);
 	if (times == 0) reader->count = from;
 	if ((long)from + (long)size * times > reader->limit) reader->wrong = true;
 	for (int n = 1; n < times && !reader->wrong; n++)
@@ -80,6 +82,7 @@ bool lk_python_list(const char *text, int *every, int *list, int limit, int *cou
 		return !p.wrong && *p.at == '\0' && *every > 0;
 	}
 	list_sum(&p);
+	LK_ASSERT(p.count >= 0 && p.count <= limit);
 	*count = p.count;
 	return !p.wrong && *p.at == '\0';
 }

@@ -1,10 +1,12 @@
 /* gpus.c: how many GPUs a job has, where nobody says so. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/noun.h"
 #include "launch/reading/reading.h"
 #include "model/layout/job.h"
 
 static int64_t gpus_multiple(int64_t a, int64_t b) {
+	LK_ASSERT(a > 0 && b > 0);
 	int64_t x = a, y = b;
 	while (y > 0) {
 		int64_t rest = x % y;
@@ -16,12 +18,14 @@ static int64_t gpus_multiple(int64_t a, int64_t b) {
 
 /* Whether a global batch that is stated divides among the replicas of so many GPUs. */
 static bool gpus_batch_fits(const lk_job *job, int64_t gpus, int64_t block) {
+	LK_ASSERT(block > 0);
 	int64_t share = job->mbs * (gpus / block);
 	return job->gbs == 0 || job->mbs == 0 || (share > 0 && job->gbs % share == 0);
 }
 
 int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block) {
 	const int degrees[] = {job->tp, job->pp, job->cp};
+	LK_ASSERT(replicas > 0);
 	int64_t experts = job->pp > 1 ? job->pp : 1;
 	*block = 1;
 	for (int i = 0; i < 3; i++)
@@ -63,6 +67,7 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 	bool round = !fits && least <= node && node % least == 0 && gpus_batch_fits(job, node, block) &&
 	             stated == 0 && replicas == 1;
 	reading->out->gpus_assumed = fits ? stated : (int)least;
+	LK_ASSERT(reading->out->gpus_assumed % block == 0);
 	if (fits) return LK_OK;
 	if (round) reading->out->gpus_assumed = node;
 	LK_TRY(lk_launch_assume(
@@ -70,5 +75,6 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
 		reading->out->gpus_assumed, lk_noun(reading->out->gpus_assumed, "GPU", "GPUs"),
 		round ? "a node" : "the least that they need"));
 	reading->out->gpus_line = reading->out->assumed_count;
+	LK_ASSERT(reading->out->gpus_line > 0); /* 0: no line */
 	return LK_OK;
 }

@@ -347,6 +347,7 @@ const char *lk_field_value(lk_arena *arena, const lk_field *field, const lk_job 
 
 static lk_status fields_set_choice(void *job, const lk_field *field, const char *value,
                                    lk_error *err) {
+	LK_ASSERT(field->size == sizeof(int));
 	for (int i = 0; field->choices[i] != NULL; i++) {
 		if (!lk_same_name(value, field->choices[i])) continue;
 		int number = i + field->first;
@@ -361,6 +362,7 @@ lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_
 	void *at = (char *)base + field->offset;
 	LK_ASSERT(field->kind != LK_FIELD_INT || field->size == sizeof(int));
 	LK_ASSERT(field->kind != LK_FIELD_BOOL || field->size == sizeof(bool));
+	LK_ASSERT(field->kind != LK_FIELD_REAL || field->size == sizeof(double));
 	if (field->said != 0) *(bool *)((char *)base + field->said) = true;
 	long long number;
 	switch (field->kind) {
@@ -395,6 +397,7 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 void lk_job_open_layout(lk_job *job) {
 	for (const lk_field *field = lk_job_fields; field->name != NULL; field++) {
 		if (!field->layout) continue;
+		LK_ASSERT(field->offset + field->size <= sizeof *job);
 		memset((char *)job + field->offset, 0, field->size);
 		if (field->said != 0) *(bool *)((char *)job + field->said) = false;
 	}

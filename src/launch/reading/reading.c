@@ -13,6 +13,7 @@
 /* Room for one more in an array of the arena, which has room for a power of two; NULL when memory
  * is out. */
 static void *reading_grow(lk_arena *arena, void *list, int count, size_t size) {
+	LK_ASSERT(count == 0 || list != NULL);
 	if ((count & (count - 1)) != 0) return list;
 	void *grown = lk_arena_alloc(arena, (count == 0 ? 1 : 2 * (size_t)count) * size);
 	if (grown != NULL && count > 0) memcpy(grown, list, (size_t)count * size);

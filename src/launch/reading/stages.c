@@ -5,6 +5,7 @@
  * the head as layers of the first and the last stage (pipeline_parallel_first_stage_less_layers and
  * last_stage_less_layers, default 1 each) and splits likewise
  * (torchtitan/distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part). */
+#include "base/check.h"
 #include "launch/reading/reading.h"
 #include "model/layout/job.h"
 
@@ -20,6 +21,7 @@ static size_t stages_add(char *out, size_t size, size_t used, int stages, int la
 
 bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int last_less) {
 	int stages = job->pp * (job->vp > 1 ? job->vp : 1);
+	LK_ASSERT(stages > 0);
 	int all = model->layers + first_less + last_less, each = all / stages, more = all % stages;
 	char *out = job->pipeline_layout;
 	size_t size = sizeof job->pipeline_layout, used;
@@ -34,6 +36,7 @@ bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int las
 	int first = each + (more > 0) - first_less, last = each - last_less;
 	if (first < 0 || last < 0 || each < 1) return false;
 	int larger = more > 1 ? more - 1 : 0;
+	LK_ASSERT(first + larger * (each + 1) + (stages - 2 - larger) * each + last == model->layers);
 	used = first > 0 ? (size_t)snprintf(out, size, "Et*%d|", first)
 	                 : (size_t)snprintf(out, size, "E|");
 	used = stages_add(out, size, used, larger, each + 1);

@@ -2,6 +2,7 @@
  * is that what they hold runs. The bodies of loops and functions are passed over when they are
  * read, and read as often as they run. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/script/script_internal.h"
 
 #include <stdio.h>
@@ -118,6 +119,7 @@ lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int l
 		shell->blocks.count = shell->base; /* left by break or return */
 	shell->base = base;
 	shell->line = before;
+	LK_ASSERT(status != LK_OK || shell->blocks.count > base);
 	if (status == LK_OK) shell->blocks.count--;
 	return status;
 }
@@ -211,6 +213,7 @@ static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const c
 	*out = shell->blocks.at[shell->base].truth;
 	if (loop->until && *out != LK_SHELL_UNKNOWN)
 		*out = *out == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
+	LK_ASSERT(shell->base >= base);
 	shell->blocks.count = shell->base;
 	shell->base = base;
 	shell->line = line;
@@ -301,6 +304,7 @@ lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words) {
 		shell->certain = LK_SHELL_FALSE; /* a pattern sets nothing */
 		LK_TRY(lk_shell_expand_pattern(shell, &words->at[i], &pattern));
 		block = lk_script_pattern(shell);
+		LK_ASSERT(block != NULL); /* expanding a word opens and closes its own blocks only */
 		lk_truth here = lk_shell_match(block->subject, &pattern, &block->assumed);
 		if (here == LK_SHELL_TRUE || block->matched == LK_SHELL_FALSE) block->matched = here;
 	}
@@ -330,6 +334,7 @@ size_t lk_script_branch_ends(const lk_shell *shell) {
 /* ";;": the next pattern, after which no other is looked at where this one matched; ";;&": they
  * are; ";&": its commands run whether it matches or not. */
 void lk_script_case_next(lk_shell_block *block, const char *mark, size_t length) {
+	LK_ASSERT(block->kind == 'c' && (length == 2 || length == 3));
 	bool falls = length == 2 && mark[1] == '&';
 	if (falls) block->falls = block->taken ? LK_SHELL_FALSE : block->truth;
 	else if (length == 2 && block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
@@ -473,6 +478,7 @@ lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name) {
 	while (shell->bodies.count <= id)
 		if (!lk_push(&shell->bodies)) return lk_oom(shell->err);
 	LK_TRY(script_push_block(shell, 'f', LK_SHELL_FALSE, true));
+	LK_ASSERT(id < shell->bodies.count);
 	lk_last(&shell->blocks)->function = id;
 	return LK_OK;
 }

@@ -1,6 +1,7 @@
 /* script_launch.c: which command of a script is the launch: one that starts a launcher or python,
  * the last of those that look most like a training. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/script/script_internal.h"
 
 #include <string.h>
@@ -30,6 +31,7 @@ static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int 
                                     bool certain) {
 	lk_script_sought *sought = shell->caller;
 	int rank = script_launch_rank(words) + (certain ? 10 : 0);
+	LK_ASSERT(rank > 0); /* 0: no launch was found */
 	if (rank < sought->rank) return LK_OK;
 	sought->words.count = 0;
 	sought->rank = rank;

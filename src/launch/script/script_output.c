@@ -3,6 +3,7 @@
  * what echo, printf and cat <<END write is kept. Where anything else may write, the text is not
  * known. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/script/script_internal.h"
 
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct lk_script_written {
 /* Expands a format of %s, %d and the ends of lines, repeated while there are words; NULL: any other
  * format. */
 const char *lk_script_format(lk_arena *arena, const lk_words *words) {
+	LK_ASSERT(words->count > 0);
 	const char *out = "", *format = words->at[0].text;
 	size_t next = 1;
 	do {
@@ -178,6 +180,7 @@ lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int
 	outer.reads = sought->reads;
 	*sought = outer;
 	if (status != LK_OK || written.unsure) return status;
+	LK_ASSERT(written.text != NULL && shell->produced >= kept.produced);
 	size_t size = strlen(written.text);
 	while (size > 0 && written.text[size - 1] == '\n') size--;
 	out->text = lk_arena_strndup(shell->arena, written.text, size);
