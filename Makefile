@@ -201,7 +201,7 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 
 # The rows of data/launch, checked against the fields that they name.
 LAUNCH_PACK := $(B)/pack_launch
-LAUNCH_PACK_C := tools/pack_launch.c src/launch/job_fields.c src/launch/draft_facts.c src/model/layout/optimizers.c \
+LAUNCH_PACK_C := tools/pack_launch.c src/launch/reading/job_fields.c src/launch/config/draft_facts.c src/model/layout/optimizers.c \
 	src/model/layout/job_loss.c src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
 LAUNCH_NAMES := data/launch/words.csv data/launch/reasons.csv
 LAUNCH_TABLES := $(filter-out $(LAUNCH_NAMES),$(filter data/launch/%.csv,$(DATA)))

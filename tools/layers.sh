@@ -25,7 +25,14 @@ model/build:      base graph model/network model/layout
 -- lib
 shell:            base
 -- src
-launch:           base io model/network model/layout shell
+launch/reading:   base io model/layout shell
+launch/launchers: base model/layout launch/reading
+launch/megatron:  base model/layout launch/reading
+launch/script:    base launch/reading launch/launchers launch/megatron
+launch/config:    base io model/layout shell launch/megatron launch/script
+launch/frameworks: base io model/network model/layout launch/config
+launch:           base io model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
+launch/emit:      base launch launch/config launch/frameworks
 trace/capture:    base io graph
 trace/read:       base io trace/capture
 trace/align:      base graph trace/capture trace/read
@@ -45,7 +52,7 @@ cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base io options graph/edit cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
+step:             base io options graph/edit cost/calibration model/network model/layout model/build launch launch/emit trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
@@ -56,9 +63,9 @@ rendezvous:       base
 record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options hw trace/read cost/collective step explain record
-plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
+plan:             base io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base io options cost/calibration model/network model/build cost/kernel cost sim step
-predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
+predict:          base options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
 plan/post:        base options cost/calibration predict
 rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent

@@ -13,6 +13,8 @@
 #include "base/text.h"
 #include "io/stream.h"
 #include "launch/line.h"
+#include "launch/read.h"
+#include "launch/script/script.h"
 #include "model/layout/job.h"
 
 #include <stdlib.h>
@@ -103,9 +105,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 static lk_status launch_count_gpus(lk_line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
-	int64_t gpus = ranks->total > 0
-	                   ? ranks->total
-	                   : nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
+	int64_t gpus = nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
+	if (ranks->total > 0) gpus = ranks->total;
 	if (gpus > LK_JOB_GPUS) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%lld %s", (long long)gpus,
 		        lk_noun(gpus, "rank", "ranks"));
@@ -393,4 +394,10 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	                          : lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;
+}
+
+lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err) {
+	lk_reading r = {.arena = arena, .where = path, .out = out, .err = err};
+	if (out->job == NULL) out->job = LK_NEW(arena, lk_job);
+	return out->job == NULL ? lk_oom(err) : lk_deepspeed_apply(&r, path);
 }

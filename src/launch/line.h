@@ -2,7 +2,8 @@
 #ifndef LK_LAUNCH_LINE_H
 #define LK_LAUNCH_LINE_H
 
-#include "launch/config.h"
+#include "launch/frameworks/frameworks.h"
+#include "launch/launchers/launchers.h"
 
 /* One launch line while it is read. */
 typedef struct lk_line {

@@ -1,7 +1,6 @@
 /* line_settings.c: environment settings in front of a launch line and those that its launchers pass
  * on: lockstep's own, NCCL's, the device's queues; the rest is kept for programs that read it. */
 #include "base/arena.h"
-#include "base/check.h"
 #include "base/text.h"
 #include "launch/line.h"
 
@@ -123,15 +122,4 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 			return word->text + length + 1;
 	}
 	return NULL;
-}
-
-lk_status lk_launch_set(lk_reading *reading, const char *setting) {
-	lk_job *job = reading->out->job;
-	const char *name = setting + 9, *equals = strchr(name, '=');
-	LK_ASSERT(strncmp(setting, "LOCKSTEP_", 9) == 0 && equals != NULL);
-	bool known;
-	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
-	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
-		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
-	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
 }

@@ -13,7 +13,7 @@
 #include "base/noun.h"
 #include "base/sort.h"
 #include "model/layout/job.h"
-#include "launch/read.h"
+#include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 

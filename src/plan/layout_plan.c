@@ -13,7 +13,7 @@
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "model/layout/job.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "plan/plan.h"
 #include "step/energy.h"
 

@@ -28,7 +28,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"

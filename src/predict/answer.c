@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "lockstep/predict.h"
 #include "options/command.h"
 #include "predict/predict.h"

@@ -12,7 +12,7 @@
 #include "predict/predict.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
 
 /* ---- options of the simulation ---- */

@@ -5,7 +5,7 @@
 
 #include "cost/calibration/calibration.h"
 #include "base/arena.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
 #include "options/rollout_words.h"

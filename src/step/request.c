@@ -10,7 +10,7 @@
 #include "base/noun.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
 
 /* Named values of options, in the order of their enumerations. */

@@ -161,8 +161,8 @@ static lk_status post_take_rollout(lk_arena *arena, const lk_csv *csv, const int
 		fmax(1, post_number(csv, at, GEN_EP, 1)), apart ? lag : 0,
 		post_number(csv, at, PASSES, 2) > 1);
 	/* NeMo RL pads packed rows to one length where a pipeline passes them on, and keeps a pinned
-	 * copy of the weights of Megatron-LM's buffers, as its files are read (launch/keys_nemo_rl.c)
-	 */
+	 * copy of the weights of Megatron-LM's buffers, as its files are read
+	 * (launch/frameworks/keys_nemo_rl.c) */
 	bool nemo = strncmp(run->software, "nemo-rl", 7) == 0,
 		 core = strcmp(lk_csv_field(csv, at[BACKEND]), "megatron") == 0;
 	if (request->rollout && nemo && post_whole(csv, at, PP) > 1)

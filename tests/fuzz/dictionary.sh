@@ -13,9 +13,9 @@ sources() {
 	cluster) echo src/hw/*.c ;;
 	compose | stalls) ;;
 	config) echo src/model/network/*.c ;;
-	config_file) echo src/launch/config*.c src/launch/keys_*.c src/launch/line_*.c src/launch/job_fields.c ;;
+	config_file) echo src/launch/config/config*.c src/launch/frameworks/{frameworks,keys_*}.c src/launch/line_*.c src/launch/reading/{job_fields,reading}.c ;;
 	darshan) echo src/stalls/stalls_darshan.c ;;
-	deepspeed) echo src/launch/deepspeed.c ;;
+	deepspeed) echo src/launch/config/deepspeed.c ;;
 	dlrm) echo src/model/network/dlrm.c study/tables/dlrm_table.c src/cost/host_terms.c ;;
 	graph | simulate) echo src/graph/*.c ;;
 	hierarchy) echo src/plan/hierarchy*.c ;;
@@ -23,7 +23,7 @@ sources() {
 	json) ;;
 	kineto | explain) echo src/trace/read/kineto*.c src/trace/capture/*.c src/explain/explain_names.c ;;
 	lang | lang_run | emit | steps) echo lang/syntax/*.c lang/types/*.c lang/run/sizes_read.c ;;
-	launch) echo src/launch/*.c lib/shell/*.c ;;
+	launch) echo src/launch/*.c src/launch/*/*.c lib/shell/*.c ;;
 	lift | traces) ;;
 	nccl_info | topology_xml | topology) echo src/hw/nccl_info.c src/hw/topology_xml.c src/hw/interconnect.c study/calibrate/host/topology.c ;;
 	nsys) echo src/trace/read/nsys.c src/trace/read/rocpd.c src/trace/read/rocm.c ;;

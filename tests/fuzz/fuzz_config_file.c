@@ -2,7 +2,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "launch/config.h"
+#include "launch/frameworks/frameworks.h"
 #include "launch/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* fuzz_deepspeed.c: DeepSpeed configuration files. */
 #include <stdint.h>
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

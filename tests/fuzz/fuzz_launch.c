@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/emit/emit.h"
+#include "launch/read.h"
 
 static void check(lk_arena *arena, lk_job *job) {
 	lk_launch back = {0};

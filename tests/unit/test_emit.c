@@ -12,8 +12,9 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw.h"
-#include "launch/emit.h"
+#include "launch/emit/emit.h"
 #include "launch/read.h"
+#include "launch/reading/reading.h"
 #include "model/layout/job.h"
 #include "rounds.h"
 

@@ -12,8 +12,8 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw.h"
-#include "launch/emit.h"
-#include "launch/launch.h"
+#include "launch/emit/emit.h"
+#include "launch/read.h"
 #include "model/layout/job.h"
 #include "scratch.h"
 

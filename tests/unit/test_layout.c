@@ -15,7 +15,8 @@
 #include "base/stats.h"
 #include "base/units.h"
 #include "model/build/build.h"
-#include "launch/launch.h"
+#include "launch/emit/emit.h"
+#include "launch/read.h"
 #include "plan/plan.h"
 #include "rounds.h"
 

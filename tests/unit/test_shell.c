@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/read.h"
 #include "model/layout/job.h"
 #include "scratch.h"
 

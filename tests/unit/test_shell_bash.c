@@ -15,7 +15,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "io/stream.h"
-#include "launch/launch.h"
+#include "launch/script/script.h"
 #include "rounds.h"
 #include "scratch.h"
 

@@ -1,0 +1,98 @@
+/* emit.h: a job as what it is started with: a launch line, a framework's configuration, a job of a
+ * cluster around either.
+ *
+ *   emit.c           targets by name; what is written is read back, and what comes out different is
+ *                    stated as LOCKSTEP_NAME=value, until nothing does
+ *   emit_page.c      texts and words that grow
+ *   emit_line.c      launch lines of Megatron-LM and DeepSpeed
+ *   emit_dotted.c    launch lines of NeMo, Megatron-Bridge and torchtitan
+ *   emit_rows.c      the rows of data/launch that are written, as a file or as flags
+ *   emit_files.c     axolotl, LLaMA-Factory, nanotron, accelerate: jobs that they cannot run, and
+ *                    rules of their rows
+ *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
+ *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
+#ifndef LK_LAUNCH_EMIT_H
+#define LK_LAUNCH_EMIT_H
+
+#include "launch/frameworks/frameworks.h"
+#include "lockstep/emit.h"
+
+/* Refuses names that are no target. */
+lk_status lk_emit_known(const char *target, lk_error *err);
+/* The software stack of a target's framework, for jobs that state none; NULL: no target. */
+const char *lk_emit_stack(const char *target);
+/* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena.
+ * LK_ERR_INPUT: no such target, or its framework cannot run the job. */
+lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
+                  lk_emitted *out, lk_error *err);
+
+/* Whether flags and settings can state the whole network: they cannot state convolutions or
+ * diffusion blocks. */
+bool lk_launch_describes(const lk_model *model);
+/* Write a completed job as one line of that dialect, whether or not the framework could run it;
+ * reading it back gives the same job. NULL when memory runs out. lk_launch_write: Megatron-LM's. */
+char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
+char *lk_launch_write(lk_arena *arena, const lk_job *job);
+
+/* ---- between the files above */
+
+/* A text that grows; NULL once memory was out. */
+typedef struct lk_page {
+	lk_arena *arena;
+	const char *text;
+} lk_page;
+void lk_page_add(lk_page *page, const char *format, ...) LK_PRINTF(2, 3);
+/* Lines of `text`, each after `indent` blanks. */
+void lk_page_lines(lk_page *page, int indent, const char *text);
+
+/* Settings and launcher on the first line, then a line per flag. NULL when memory runs out. */
+char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
+                   const lk_words *program);
+bool lk_put_word(lk_words *words, const char *text); /* false for NULL, and without memory */
+
+/* A job on its way to a text. */
+typedef struct lk_emission {
+	lk_arena *arena;
+	const lk_job *job;
+	const lk_cluster *cluster; /* NULL: not known */
+	int nodes, per_node;
+	const char *network;  /* its id on the hub, else its name */
+	lk_words environment; /* NAME=value of the program's own variables */
+	lk_words settings;    /* LOCKSTEP_NAME=value */
+	const char *file;     /* of the configuration; NULL: the program's words say all */
+	const char *contents;
+	lk_words launcher, program; /* torchrun and its options; what it starts */
+	bool accelerate;            /* is the launcher */
+	const char *image;          /* of a container that has the framework */
+} lk_emission;
+
+/* emit_line.c: launcher and program of a line. */
+bool lk_write_line(lk_emission *emission, lk_dialect dialect);
+
+/* emit_dotted.c: the job as the program's words, without what the dialect cannot say; false when memory runs out.
+ */
+bool lk_dotted_write(lk_emission *emission, int dialect);
+/* Why the line may not run: nobody's recipe trains the network; NULL where one does. */
+const char *lk_dotted_unknown(int dialect, const lk_job *job);
+
+/* emit_files.c: contents and program of a configuration. */
+bool lk_write_axolotl(lk_emission *emission);
+bool lk_write_llama_factory(lk_emission *emission);
+bool lk_write_nanotron(lk_emission *emission);
+bool lk_write_accelerate(lk_emission *emission);
+/* What they cannot run, in words, and what to do; NULL: nothing. */
+const char *lk_axolotl_lacks(const lk_job *job);
+const char *lk_llama_factory_lacks(const lk_job *job);
+const char *lk_nanotron_lacks(const lk_job *job);
+const char *lk_accelerate_lacks(const lk_job *job);
+
+/* emit_program.c. LK_ERR_INPUT: what is no program, and why. */
+lk_status lk_emit_program(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
+                          lk_emitted *out, lk_error *err);
+
+/* emit_cluster.c: the whole text. NULL when memory runs out. */
+const char *lk_write_sbatch(const lk_emission *emission);
+const char *lk_write_skypilot(const lk_emission *emission);
+const char *lk_write_kubernetes(const lk_emission *emission);
+
+#endif

@@ -1,0 +1,122 @@
+/* frameworks.h: training frameworks, by their files and by their command lines.
+ *
+ *   keys_*.c         a framework each: how it is recognised, what its keys mean together; the
+ *                    keys are rows of data/launch, packed as tables (launch/config/tables.h)
+ *   frameworks.c     which framework a file is of
+ *   dotted_flags.c   command lines whose settings are paths with dots
+ *   recipes.c        networks by the names of recipes */
+#ifndef LK_LAUNCH_FRAMEWORKS_H
+#define LK_LAUNCH_FRAMEWORKS_H
+
+#include "launch/config/config.h"
+
+/* ---- keys_*.c */
+typedef struct lk_framework {
+	const char *name;
+	/* Whether the document is one of its files. */
+	bool (*is)(const lk_value *root);
+	/* Before the settings: files that it names are merged in. May be NULL. */
+	lk_status (*gather)(lk_config *config);
+	/* Settings to the job of the reading; or to words of a launch line in *words. */
+	lk_status (*translate)(const lk_config *config, lk_words *words);
+} lk_framework;
+
+extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml,
+	lk_framework_primus, lk_framework_primus_part, lk_framework_nemo_rl, lk_framework_automodel,
+	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
+	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
+	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
+	lk_framework_maxtext, lk_framework_titan, lk_framework_torchtune, lk_framework_verl;
+
+/* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
+ * says something of the job. */
+bool lk_verl_is(const char *program);
+bool lk_verl_states(const char *key);
+/* keys_openrlhf.c: whether a program is OpenRLHF's; its flags to the job of the reading. */
+bool lk_openrlhf_is(const char *program);
+lk_status lk_openrlhf_line(lk_reading *reading, lk_members *settings, const char *program);
+
+/* ---- frameworks.c */
+/* Translates a file. `words` gets the words of a launch line where the framework is one of
+ * Megatron-LM's or torchtitan's command lines; else it stays empty and the reading has its job. */
+lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_given *given,
+                         lk_words *words);
+lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size, const char *name,
+                              const lk_launch_given *given, lk_words *words);
+
+/* keys_accelerate.c: what the file that accelerate is launched with states; nothing without one. */
+lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft);
+
+/* keys_titan.c: the number format of linear layers by torchtitan's model.converters, as a setting
+ * in front of a launch line. */
+lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
+
+/* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
+bool lk_trainer_states(const char *key); /* the key says something of the job */
+lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
+
+/* recipes.c: networks by the names of recipes. */
+typedef struct lk_recipe {
+	const char *preset;
+	const char *stem; /* of NeMo 2.0 and Megatron-Bridge */
+	struct {
+		const char *module, *config; /* NULL: it has none */
+		int mbs, seq, tp, ep;
+		bool full; /* all layers are recomputed, else what is cheap */
+	} titan;       /* torchtitan's configuration and what it states */
+	struct {
+		int gpus, tp, pp, vp, cp, ep, gbs, seq;
+	} layout; /* of Megatron-Bridge's library; gpus 0: not known */
+} lk_recipe;
+/* What a recipe for performance states; layers that are recomputed, 0 none; sharded: by FSDP. */
+typedef struct lk_recipe_perf {
+	int gpus, tp, pp, vp, cp, ep, mbs, gbs, seq, recomputed;
+	bool sharded;
+} lk_recipe_perf;
+/* What the name of one says: "h100", "fp8cs". */
+typedef struct lk_recipe_named {
+	int gpus;
+	char kind[16], format[16];
+} lk_recipe_named;
+bool lk_recipe_perf_name(const char *name, lk_recipe_named *out);
+const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format);
+const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
+const lk_recipe *lk_recipe_of_stem(const char *name);
+const lk_recipe *lk_recipe_of_titan(const char *config);
+/* The network of a recipe's name; NULL when memory runs out. */
+const char *lk_recipe_network(lk_arena *arena, const char *name);
+
+/* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
+ * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
+ * base64 instead of a file name. */
+typedef enum lk_dialect {
+	LK_DIALECT_MEGATRON,
+	LK_DIALECT_NEMO,
+	LK_DIALECT_TORCHTITAN,
+	LK_DIALECT_DEEPSPEED,
+	LK_DIALECT_BRIDGE
+} lk_dialect;
+
+/* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
+typedef struct lk_dotted {
+	int dialect; /* lk_dialect; 0: none of them */
+	lk_job job;
+	int nodes, devices, local;
+	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
+	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
+	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
+	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
+	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
+	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
+	int passes;                  /* micro-batches of a pass through the pipeline */
+	int stage_layers;            /* of torchtitan's pipeline; 0: open */
+	int first_less, last_less;   /* layers that its first and last stage have less, and one more:
+	                              * 0 means the default, which is 1 */
+} lk_dotted;
+const lk_key *lk_dotted_rows(int dialect);          /* of the dialect; the last one has no path */
+bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
+lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
+                         const char *value);
+lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);
+
+#endif

@@ -1,0 +1,89 @@
+/* script_launch.c: which command of a script is the launch: one that starts a launcher or python,
+ * the last of those that look most like a training. */
+#include "base/arena.h"
+#include "base/check.h"
+#include "launch/script/script_internal.h"
+
+#include <string.h>
+
+/* How much a launch looks like that of a training: 3 a program of that name or under a launcher, 2
+ * another program, 1 one that generates, converts or prepares. */
+static int script_launch_rank(const lk_words *words) {
+	const char *program = NULL;
+	bool launcher = false;
+	for (size_t i = 0; i < words->count; i++) {
+		const char *word = words->at[i].text;
+		size_t length = strlen(word);
+		bool python = length > 3 && strcmp(word + length - 3, ".py") == 0;
+		if (program == NULL && word[0] != '-' && (python || strchr(word, '.') != NULL))
+			program = word;
+		launcher |= strstr(word, "torchrun") != NULL || strstr(word, "srun") != NULL ||
+		            strcmp(word, "deepspeed") == 0 || strcmp(word, "accelerate") == 0 ||
+		            strstr(word, "torch.distributed") != NULL;
+	}
+	if (program != NULL && lk_launch_other_work(program) != NULL) return 1;
+	bool trains = program != NULL && strstr(program, "train") != NULL;
+	return launcher || trains ? 3 : 2;
+}
+
+/* Words of a launch: what the script exported, then the command. */
+static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int line,
+                                    bool certain) {
+	lk_script_sought *sought = shell->caller;
+	int rank = script_launch_rank(words) + (certain ? 10 : 0);
+	LK_ASSERT(rank > 0); /* 0: no launch was found */
+	if (rank < sought->rank) return LK_OK;
+	sought->words.count = 0;
+	sought->rank = rank;
+	sought->certain = certain;
+	sought->line = line;
+	for (uint32_t id = 0; id < shell->vars.count; id++) {
+		const lk_shell_var *var = &shell->vars.at[id];
+		if (!var->exported || !var->set || var->values.count == 0) continue;
+		const lk_word *value = &var->values.at[0];
+		char *text =
+			lk_arena_printf(shell->arena, "%s=%s", lk_intern_text(shell->names, id), value->text);
+		if (text == NULL || !lk_push(&sought->words)) return lk_oom(shell->err);
+		shell->produced += strlen(text);
+		*lk_last(&sought->words) = (lk_word){.text = text, .unknown = value->unknown};
+	}
+	for (size_t i = 0; i < words->count; i++) {
+		if (!lk_push(&sought->words)) return lk_oom(shell->err);
+		*lk_last(&sought->words) = words->at[i];
+	}
+	if (shell->produced <= LK_LAUNCH_BYTES) return LK_OK;
+	return lk_shell_fail(shell, line, "the expanded words are longer than 4 MiB",
+	                     "shorten the script");
+}
+
+bool lk_script_launches(const char *text) {
+	static const char *const names[] = {"torchrun", "python",    "srun",
+	                                    "mpirun",   "deepspeed", "accelerate"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strstr(text, names[i]) != NULL) return true;
+	return false;
+}
+
+/* A launcher among the words, or in the text of bash -c. */
+static bool script_is_launch(const lk_words *words) {
+	bool text = false;
+	for (size_t i = 0; i < words->count; i++) {
+		const char *word = words->at[i].text;
+		if (lk_launch_starts(word) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
+		if (text && lk_script_launches(word)) return true;
+		text = word[0] == '-' && word[1] != '\0' && word[strlen(word) - 1] == 'c';
+	}
+	return false;
+}
+
+/* A program that is neither a builtin nor harmless: kept if it launches, else it cannot change what
+ * follows. */
+lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
+	lk_words expanded = {0};
+	lk_status status = lk_script_expand(shell, words, 0, &expanded);
+	bool launch = status == LK_OK && script_is_launch(&expanded);
+	if (launch)
+		status = script_keep_launch(shell, &expanded, words->at[0].line, certain == LK_SHELL_TRUE);
+	lk_vec_free(&expanded);
+	return status;
+}
