@@ -13,6 +13,7 @@
 #include "base/noun.h"
 #include "base/sort.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "launch/read.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"

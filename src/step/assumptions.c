@@ -10,6 +10,7 @@
 #include "cost/cost.h"
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 /* Layers by mixer: " (42 Mamba-2, 6 attention)"; "" if all have only attention. */
 static const char *mixers_text(lk_arena *arena, const lk_model *model) {

@@ -4,7 +4,7 @@
 #define LK_MODEL_BUILD_H
 
 #include "graph/graph.h"
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 /* Build the step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);

@@ -1,7 +1,7 @@
 /* job_check.c: refuse jobs that cannot run. The rules are those of Megatron-LM's validate_args
  * (megatron/training/arguments.py) where a framework decides, and plain divisibility elsewhere.
  * Every message names the option, the rule and the nearest legal values. */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 #include <math.h>
 #include <stddef.h>

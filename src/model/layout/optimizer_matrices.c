@@ -1,6 +1,6 @@
 /* optimizer_matrices.c: the matrices of a stage as Muon, SOAP and Shampoo see them, and the state
  * kept for them (docs/method/step.md, "Optimizers on matrices"). */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 #include <math.h>
 #include <stdlib.h>

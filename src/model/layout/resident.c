@@ -1,7 +1,7 @@
 /* resident.c: what a rank holds for the whole step, and the size of a checkpoint
  * (docs/method/memory.md): the parameters of sizes.c plus multi-token prediction, latent attention
  * and narrow copies. */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "base/check.h"
 
 /* Multi-token prediction modules are on the head's stage: a layer, the product that joins token and

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 
 static bool lora(const lk_job *job) {
