@@ -3,6 +3,7 @@
  * runs`. */
 #include "step/step.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -67,7 +68,7 @@ static const char *release_of(const char *variant) {
 /* Steps from a precision to the job's; the nearest profile replaces a missing one. */
 static int profile_distance(const char *variant, const char *precision) {
 	int have = variant_precision(variant), want = variant_precision(precision);
-	return have < 0 ? 0 : have > want ? have - want : want - have;
+	return have < 0 ? 0 : abs(have - want);
 }
 
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {

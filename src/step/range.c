@@ -18,8 +18,8 @@
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *of, bool experts) {
-	return lk_arena_printf(arena, "%s%s%s", of ? of : "", of ? " " : "",
-	                       experts ? "experts" : "dense");
+	const char *network = experts ? "experts" : "dense";
+	return of ? lk_arena_printf(arena, "%s %s", of, network) : lk_arena_strdup(arena, network);
 }
 
 static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of, bool experts) {
@@ -45,8 +45,9 @@ struct sides {
 };
 
 static struct sides sides_of(const lk_calibration_row *row, bool experts) {
-	return (struct sides){log(lk_calibration_value(row, "low", experts ? .65 : .8)),
-	                      log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25))};
+	double low = experts ? .65 : .8, high = experts ? 1.5 : 1.25;
+	return (struct sides){log(lk_calibration_value(row, "low", low)),
+	                      log(lk_calibration_value(row, "high", high))};
 }
 
 double lk_range_wider(double side, double unseen, double usual) {

@@ -249,11 +249,11 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	}
 	lk_where where = {.cluster = request->cluster,
 	                  .power_w = request->power,
-	                  .gpu = request->gpu || request->cluster ? request->gpu : out->launch.device,
-	                  .gpus = request->cluster || launched > 0
-	                              ? request->gpus
-	                              : gpus_of_degrees(request, &out->job),
+	                  .gpu = request->gpu,
+	                  .gpus = request->gpus,
 	                  .ranks = launched > 0 ? (uint32_t)launched : 0};
+	if (!request->gpu && !request->cluster) where.gpu = out->launch.device;
+	if (!request->cluster && launched <= 0) where.gpus = gpus_of_degrees(request, &out->job);
 	LK_TRY(lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err));
 	/* settings from an NCCL log, unless an option or the launch line states them */
 	if (*out->job.nccl || !*out->cluster.nccl || out->cluster.gpus == 1) return LK_OK;

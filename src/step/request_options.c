@@ -306,7 +306,8 @@ static const char *stated_text(const char *text) {
 
 /* Ranks that share one copy of the weights; 0: not stated, or the number of GPUs is unknown. */
 static int stated_group(const lk_job *job, int gpus) {
-	int64_t block = (int64_t)(job->tp > 0 ? job->tp : 1) * (job->pp > 0 ? job->pp : 1);
+	int64_t block = job->tp > 0 ? job->tp : 1;
+	if (job->pp > 0) block *= job->pp;
 	if (job->shard_group > 0 || job->shard_copies <= 1) return job->shard_group;
 	block *= job->shard_copies;
 	return gpus % block == 0 ? (int)(gpus / block) : 0;

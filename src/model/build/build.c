@@ -20,7 +20,7 @@ static void set_group(lk_graph *graph, int group, int size, int stride) {
 static void set_ranks(lk_graph *graph, const lk_job *job) {
 	int chains = job->gpus / job->pp, dp = lk_sizes_dp_ranks(job);
 	int shard = job->shard_group > 0 && job->shard_group < dp ? job->shard_group : dp;
-	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	int ep = lk_job_ep(job), etp = lk_job_etp(job);
 	graph->ranks.world = (uint32_t)job->gpus;
 	graph->ranks.chains = (uint32_t)chains;
 	set_group(graph, LK_GROUP_TP, job->tp, 1);

@@ -114,8 +114,8 @@ static void begin_end(lk_builder *builder, const char *end, lk_block_pass pass) 
 	char name[32];
 	builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 	builder->pending = 0;
-	snprintf(name, sizeof name, "%s %s%s", end, forward ? "forward" : "backward",
-	         alone ? " alone" : "");
+	const char *direction = forward ? "forward" : "backward";
+	snprintf(name, sizeof name, "%s %s%s", end, direction, alone ? " alone" : "");
 	lk_graph_begin_block(builder->graph, name);
 }
 

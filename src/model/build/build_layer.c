@@ -35,13 +35,14 @@ static int shape_index(lk_builder *builder, int layer) {
 	const lk_model *model = builder->model;
 	bool decoder = model->network == LK_NET_DECODER ||
 	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
+	double keys = decoder ? decoder_sequence(builder) : sequence(builder);
 	lk_layer_shape shape = {
 		.layer = lk_model_layer(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
 		.wide = lk_job_is_wide(builder->job, layer),
 		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
-		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
-		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
+		.queries = keys / builder->job->cp,
+		.keys = keys,
 	};
 	shape.across = shape.layer.across;
 	if (shape.across) shape.keys = lk_model_crossed_tokens(model);
@@ -148,11 +149,10 @@ static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *ou
 			snprintf(mixers + strlen(mixers), sizeof mixers - strlen(mixers), "%s",
 			         lk_mixer_builds[i].name);
 	const char *block = lk_dit_block_name(layer->dit);
-	snprintf(out, size, "layer %s%s%s%s%s%s%s", block, *block ? " " : "",
-	         layer->ffn == LK_FFN_EXPERTS ? "moe " : "", shape->cross ? "decoder " : "", mixers,
-	         layer->window == 0 ? ""
-	         : layer->chunked   ? "chunked "
-	                            : "windowed ",
+	const char *gap = *block ? " " : "", *experts = layer->ffn == LK_FFN_EXPERTS ? "moe " : "";
+	const char *decoder = shape->cross ? "decoder " : "", *window = "";
+	if (layer->window != 0) window = layer->chunked ? "chunked " : "windowed ";
+	snprintf(out, size, "layer %s%s%s%s%s%s%s", block, gap, experts, decoder, mixers, window,
 	         pass_names[pass]);
 }
 

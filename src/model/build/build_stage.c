@@ -81,17 +81,18 @@ static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wir
 	lk_builder *b = builder->b;
 	/* DeepSpeed's engine sends a slice from each tensor-parallel rank. The gather after it, within
 	 * the node, is left out: it takes under a hundredth of a stage's pass. */
-	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
+	double parts = b->job->scatter_messages == LK_ON && !b->sp ? b->tp : 1;
 	bool receive = wire == LK_WIRE_FORWARD_IN || wire == LK_WIRE_BACKWARD_IN;
+	uint32_t join = !receive || !overlap_p2p(builder) ? LK_JOIN(LK_STREAM_COMPUTE) : 0;
 	lk_op op = {
 		.kind = receive ? LK_OP_RECV : LK_OP_SEND,
 		.stream = streams[turns_back(b->job) && chunk == 1][wire],
 		.phase = LK_PHASE_OTHER,
 		.group = LK_GROUP_PP,
-		.join = receive && overlap_p2p(builder) ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
+		.join = join,
 		.signal = receive,
 		.name = names[wire],
-		.bytes = b->bytes * b->rows * b->model->hidden / (cut ? b->tp : 1),
+		.bytes = b->bytes * b->rows * b->model->hidden / parts,
 		.channel = (int32_t)channel,
 	};
 	lk_graph_begin_block(b->graph, names[wire]);

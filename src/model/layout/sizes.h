@@ -51,6 +51,14 @@ lk_rank_params lk_sizes_tower(const lk_job *job);
 bool lk_sizes_has_embedding(const lk_job *job, int stage);
 bool lk_sizes_has_head(const lk_job *job, int stage);
 
+/* Expert-parallel ranks, and ranks that split an expert; 1 if not stated. */
+static inline int lk_job_ep(const lk_job *job) {
+	return job->ep > 0 ? job->ep : 1;
+}
+static inline int lk_job_etp(const lk_job *job) {
+	return job->etp > 0 ? job->etp : 1;
+}
+
 /* Ranks over which dense parameters, or experts, are replicated (and sharded by ZeRO). */
 int lk_sizes_dp_ranks(const lk_job *job);
 int lk_sizes_edp_ranks(const lk_job *job);
