@@ -59,6 +59,7 @@ static double workspace_bytes(const lk_job *job, const lk_device *device) {
 
 /* The device with the least memory among the nodes that hold ranks [first, end). */
 static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first, int64_t end) {
+	LK_ASSERT(first < end);
 	const lk_device *least = NULL;
 	int64_t rank = 0;
 	for (int g = 0; g < cluster->groups; g++) {

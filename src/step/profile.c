@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 const char *lk_knob_name(lk_knob knob) {
+	LK_ASSERT(knob < LK_KNOBS);
 	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory",
 	                                            "host", "network",   "experts"};
 	return (unsigned)knob < LK_KNOBS ? names[knob] : "";

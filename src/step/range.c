@@ -9,6 +9,7 @@
  * waits for communication. If each layer is divided among the GPUs of a node or more (tensor and
  * context parallelism), both sides are multiplied (in ln) by the ratio of the errors of such runs
  * to those of others. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -92,6 +93,7 @@ static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_dev
 
 /* Octaves by which a rate lies outside an interval. */
 static double octaves_outside(double rate, double low, double high) {
+	LK_ASSERT(low > 0 && low <= high);
 	return rate > 0 ? fmax(0, fmax(log2(low / rate), log2(rate / high))) : 0;
 }
 
@@ -126,6 +128,7 @@ void lk_range_recommender(double *low, double *high) {
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  double network_share, double seconds, double *low, double *high,
                  const char **basis) {
+	LK_ASSERT(seconds >= 0);
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(calibration, job),
 							 *row = lk_range_row(arena, job);
@@ -136,6 +139,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	/* all runs of a class may be faster or slower than predicted: include the prediction */
 	*low = seconds * exp(-hypot(times * fmin(sides.below, 0), more));
 	*high = seconds * exp(hypot(times * fmax(sides.above, 0), more));
+	LK_ASSERT(*low <= seconds && seconds <= *high);
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "MoE" : "dense";
 	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;

@@ -1,5 +1,6 @@
 /* request.c: read a request: launch line, model, cluster, and the options on top
  * (request_options.c). */
+#include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -93,6 +94,7 @@ static int shape_difference(const lk_model *a, const lk_model *b, int *one, int 
 }
 
 static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
+	LK_ASSERT(strlen(warning) < LK_MODEL_WARNING);
 	size_t used = strlen(warning);
 	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
 }
@@ -234,6 +236,7 @@ static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job)
 
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
+	LK_ASSERT(launched >= 0);
 	lk_predict_request counted = *request; /* "16xh100" states the number like --gpus */
 	LK_TRY(lk_where_count(&counted.gpu, &counted.gpus, err));
 	request = &counted;
@@ -332,6 +335,7 @@ lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *req
 
 lk_status lk_request_note_batch(lk_arena *arena, const lk_job *job, const char **note,
                                 lk_error *err) {
+	LK_ASSERT(job->gbs > 0);
 	bool most = job->gbs <= lk_job_assumed_batch(job, 1);
 	*note = lk_arena_printf(arena, "a global batch of %d %s, %s (--gbs)", job->gbs,
 	                        lk_noun(job->gbs, "sequence", "sequences"),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "launch/emit.h"
@@ -34,6 +35,7 @@ static void take_switch(lk_switch *field, int value) {
 /* Read one of a NULL-ended list of names; *out is unchanged if nothing was given. */
 static lk_status request_take_name(int *out, const char *text, const char *const *names,
                                    const char *where, lk_error *err) {
+	LK_ASSERT(names[0]);
 	if (!text) return LK_OK;
 	int count = 0;
 	for (; names[count]; count++)
@@ -56,6 +58,7 @@ static lk_status request_take_name(int *out, const char *text, const char *const
 static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 	const char *names[16] = {"none", "selective", "full"};
 	for (int i = 0; lk_module_name[i]; i++) names[3 + i] = lk_module_name[i];
+	LK_ASSERT(!names[sizeof names / sizeof *names - 1]); /* the list ends */
 	if (!text) return LK_OK;
 	int modules = lk_modules_named(text, "+");
 	if (modules) {
@@ -161,6 +164,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 }
 
 static void take_attention(int kernel, lk_job *job) {
+	LK_ASSERT(kernel >= 0 && kernel <= LK_KERNEL_UNFUSED + LK_ATTN_LIBRARY_FLASH3);
 	bool certain = kernel > LK_KERNEL_UNFUSED;
 	job->attn_kernel = certain ? LK_KERNEL_FLASH : (lk_attn_kernel)kernel;
 	job->attn_library =
@@ -297,6 +301,7 @@ lk_status lk_request_check_release(const char *release, lk_error *err) {
 
 /* The name of a value; the first of its list is the default. */
 static const char *stated_name(const char *const *names, int value) {
+	LK_ASSERT(value >= 0);
 	return value ? names[value] : NULL;
 }
 
@@ -314,6 +319,7 @@ static int stated_group(const lk_job *job, int gpus) {
 }
 
 static void state_layout(const lk_job *job, lk_predict_request *out) {
+	LK_ASSERT(job->sharding >= LK_SHARD_NONE && job->sharding <= LK_SHARD_ZERO3);
 	out->tp = job->tp, out->pp = job->pp, out->vp = job->vp;
 	out->cp = job->cp, out->ep = job->ep, out->etp = job->etp;
 	out->mbs = job->mbs, out->gbs = job->gbs, out->seq = job->seq;

@@ -26,6 +26,7 @@ static uint32_t timeline_name_of(struct lk_drawing *drawing, const lk_graph *gra
 }
 
 static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t record) {
+	LK_ASSERT(record < drawing->step->record_count);
 	return lk_rank_stage(drawing->step->graph, drawing->step->record[record]);
 }
 

@@ -12,12 +12,14 @@
 /* ---- groups and wires ---- */
 
 static void set_group(lk_graph *graph, int group, int size, int stride) {
+	LK_ASSERT(group < LK_GROUPS);
 	graph->ranks.group[group].size = (uint32_t)(size > 0 ? size : 1);
 	graph->ranks.group[group].stride = (uint32_t)(stride > 0 ? stride : 1);
 }
 
 /* Rank order tp-cp-ep-dp-pp (Megatron-LM's default); experts: etp-ep-edp inside a stage. */
 static void set_ranks(lk_graph *graph, const lk_job *job) {
+	LK_ASSERT(job->pp > 0 && job->gpus % job->pp == 0);
 	int chains = job->gpus / job->pp, dp = lk_sizes_dp_ranks(job);
 	int shard = job->shard_group > 0 && job->shard_group < dp ? job->shard_group : dp;
 	int ep = lk_job_ep(job), etp = lk_job_etp(job);
@@ -43,6 +45,7 @@ static void set_ranks(lk_graph *graph, const lk_job *job) {
 
 /* Stage and chunk at a place of the chain; direction d of DualPipe is a chain of its own. */
 static void build_at_place(const lk_job *job, int place, int direction, int *stage, int *chunk) {
+	LK_ASSERT(place >= 0 && place < lk_job_places(job));
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};

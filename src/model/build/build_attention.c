@@ -3,6 +3,7 @@
  * 2205.05198 section 4, itemised in docs/method/memory.md ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 #include <math.h>
 
@@ -139,6 +140,7 @@ static double attention_pairs(const lk_builder *builder, const lk_layer_shape *s
 
 /* Add a fused kernel; `op` states its shape. */
 static void attention_add(lk_builder *builder, bool backward, lk_op op) {
+	LK_ASSERT(op.flops >= 0 && op.bytes >= 0);
 	op.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION;
 	op.name = backward ? "attention_grad" : "attention";
 	op.dtype = lk_build_core_format(builder);
@@ -284,6 +286,7 @@ static void core_across(lk_builder *builder, const lk_layer_shape *shape, struct
 }
 
 static void exchange_heads(lk_builder *builder, const char *name, double columns) {
+	LK_ASSERT(columns >= 0);
 	bool some = lk_job_head_ranks(builder->job) < builder->job->cp;
 	lk_build_collective(builder, LK_OP_ALLTOALL, LK_STREAM_CP,
 	                    some ? LK_GROUP_CP_HEADS : LK_GROUP_CP, name,

@@ -9,6 +9,7 @@
  */
 #include "model/build/build.h"
 #include "model/network/model.h"
+#include "base/check.h"
 
 static double images(const lk_builder *builder) {
 	return builder->job->mbs;
@@ -241,6 +242,7 @@ static void keep_input(lk_builder *builder, double input) {
 }
 
 void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass) {
+	LK_ASSERT(builder->model->network == LK_NET_CONV);
 	lk_conv_unit u = lk_convnet_unit(builder->model, layer);
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT;
 	if (again) builder->phase = LK_PHASE_RECOMPUTE;

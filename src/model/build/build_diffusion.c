@@ -128,6 +128,7 @@ static void project_in_backward(lk_builder *builder, const char *name, int count
 /* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are
  * kept. */
 static void dit_core(lk_builder *builder, double queries, double keys, bool split, bool forward) {
+	LK_ASSERT(queries >= 0 && keys >= 0);
 	const lk_job *job = builder->job;
 	double cp = split ? job->cp : 1, wide = lk_build_hidden_share(builder) / cp,
 		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
@@ -435,6 +436,7 @@ static void cross_block(lk_builder *builder, bool forward) {
 }
 
 void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward) {
+	LK_ASSERT(block > LK_DIT_NONE && block < LK_DIT_BLOCKS);
 	lk_dit_unit unit = lk_dit_unit_of(&builder->model->dit, block);
 	bool streams = block != LK_DIT_CROSS && block != LK_DIT_SINGLE && block != LK_DIT_JOINT;
 	double keys = block == LK_DIT_REFINE ? builder->model->dit.text_tokens : builder->job->seq;

@@ -82,6 +82,7 @@ bool lk_build_shards_states(const lk_job *job) {
 
 void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
                       double expert_bytes, bool free_running, bool signal) {
+	LK_ASSERT(dense_bytes >= 0 && expert_bytes >= 0);
 	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
 	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;

@@ -5,6 +5,7 @@
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit &&
@@ -296,6 +297,7 @@ static void keep_behind(lk_builder *builder, int s, lk_block_pass pass) {
 }
 
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block) {
+	LK_ASSERT(layer >= 0 && pass < LK_BLOCK_PASSES);
 	int s = shape_index(builder, layer);
 	double kept = 0;
 	if (!builder->layer_block[s][pass]) LK_TRY(layer_kept_of(builder, layer, s, pass, &kept));

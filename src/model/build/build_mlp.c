@@ -1,6 +1,7 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 /* ---- dense; also the shared experts of an MoE layer ---- */
 
@@ -209,6 +210,7 @@ struct lk_moe_size {
 };
 
 static struct lk_moe_size moe_size(const lk_builder *builder) {
+	LK_ASSERT(builder->model->experts > 0 && builder->model->topk > 0);
 	const lk_model *model = builder->model;
 	double ep = lk_job_ep(builder->job), etp = lk_job_etp(builder->job);
 	double imbalance = ep > 1 ? builder->job->moe_imbalance : 1;

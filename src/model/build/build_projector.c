@@ -3,6 +3,7 @@
  * into the sequence. Tensor parallelism splits products in pairs, the first by columns, the second
  * by rows; the last of an odd number is whole on every rank, as is pooling attention. */
 #include "model/build/build.h"
+#include "base/check.h"
 
 /* ---- pooling attention ---- */
 
@@ -87,6 +88,7 @@ static double project_width(const lk_model *model, int i) {
 }
 
 static struct lk_project project_at(const lk_builder *builder, int i) {
+	LK_ASSERT(i >= 0 && i < LK_PROJECTOR_WIDTHS);
 	const lk_model *model = builder->model;
 	bool rows = i % 2 == 1, columns = !rows && i + 1 < project_count(&model->project);
 	struct lk_project at = {.in = project_width(model, i), .out = model->project.width[i]};

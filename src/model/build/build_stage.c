@@ -65,6 +65,7 @@ static bool turns_back(const lk_job *job) {
 
 static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire,
                             uint32_t *block) {
+	LK_ASSERT(wire >= 0 && wire < LK_WIRES_PER_CHUNK);
 	uint32_t channel = lk_build_channel(chunk, wire), *known = &builder->wire_block[channel];
 	if (*known) {
 		*block = *known - 1;
@@ -170,6 +171,7 @@ static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *sl
  * which of a channel's two events they use. */
 static lk_status build_put_around(struct lk_stage_builder *builder, const lk_slot *slot,
                                   lk_around which) {
+	LK_ASSERT(slot->chunk < LK_BUILD_CHUNKS && slot->pass < PASSES);
 	struct lk_known_call *known = &builder->around[slot->chunk][slot->pass][which];
 	if (!known->known) LK_TRY(make_around(builder, slot, which, known));
 	if (!known->call.repeat) return LK_OK;
@@ -196,6 +198,7 @@ static lk_phase build_phase_of(const lk_slot *slot) {
 /* Append a call, or lengthen the run of equal calls. */
 static lk_status build_add_run(struct lk_stage_builder *builder, const lk_slot *slot,
                                uint32_t block, int layer, uint16_t event) {
+	LK_ASSERT(block < builder->b->graph->blocks.count);
 	if (builder->run_block == (int64_t)block) {
 		builder->run.repeat++;
 		return LK_OK;
@@ -372,6 +375,7 @@ static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *s
 /* Layers [from, to) of a chunk that begins with layer `first`. */
 static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *slot, int first,
                               int from, int to, bool final) {
+	LK_ASSERT(from >= 0);
 	const lk_job *job = builder->b->job;
 	bool forward = slot->pass == LK_PASS_F;
 	for (int i = from; i < to; i++) {
@@ -423,6 +427,7 @@ static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot 
 /* Repeat a pass for another micro-batch. */
 static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *slot,
                              const struct lk_known_pass *known) {
+	LK_ASSERT(known->end <= builder->b->graph->programs.at[builder->stage].calls.count);
 	for (uint32_t i = known->begin; i < known->end; i++) {
 		lk_call again = builder->b->graph->programs.at[builder->stage].calls.at[i];
 		again.microbatch = slot->microbatch;

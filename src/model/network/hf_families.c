@@ -3,6 +3,7 @@
  * the configuration classes of the transformers library; the published parameter counts of each
  * family are the test (tests/unit/test_model.c). */
 #include "model/network/hf.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -448,6 +449,7 @@ static const lk_hf_family *const tables[] = {lk_hf_decoders, lk_hf_gpts, lk_hf_e
                                              lk_hf_audio, lk_hf_diffusers};
 
 const lk_hf_family *lk_hf_family_of(const char *type) {
+	LK_ASSERT(type);
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		for (const lk_hf_family *row = tables[i]; row->type; row++)
 			if (strcmp(row->type, type) == 0) return row;
@@ -455,6 +457,7 @@ const lk_hf_family *lk_hf_family_of(const char *type) {
 }
 
 const char *lk_hf_family_name(int index) {
+	LK_ASSERT(index >= 0);
 	for (size_t i = 0; i < sizeof tables / sizeof *tables && index >= 0; i++)
 		for (const lk_hf_family *row = tables[i]; row->type; row++)
 			if (index-- == 0) return row->type;
@@ -464,6 +467,7 @@ const char *lk_hf_family_name(int index) {
 lk_status lk_hf_network(const lk_hf_config *config, const char *name, const char *type,
                         lk_model *out, lk_error *err) {
 	const lk_hf_family *family = lk_hf_family_of(type);
+	LK_ASSERT(family);
 	const lk_value *object = lk_hf_find(config, name);
 	lk_hf_config part = *config;
 	if (!object || object->kind != LK_JSON_OBJECT)

@@ -1,6 +1,7 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
  * those of the configuration classes of the transformers library; layer numbers start at 0. */
 #include "model/network/hf.h"
+#include "base/check.h"
 #include "base/noun.h"
 
 #include <limits.h>
@@ -10,6 +11,7 @@
 
 lk_status lk_hf_each_layer(const lk_hf_config *config, lk_model *model, lk_hf_layer_fn change,
                            const void *context, lk_error *err) {
+	LK_ASSERT(change && model->layers >= 0);
 	if (model->layers > 10000)
 		return lk_hf_fail(config, NULL, err, "%d %s too many", model->layers,
 		                  lk_noun(model->layers, "layer is", "layers are"));
@@ -23,6 +25,7 @@ lk_status lk_hf_each_layer(const lk_hf_config *config, lk_model *model, lk_hf_la
 }
 
 lk_layer lk_hf_periodic_mixer(const void *context, lk_layer start, int layer) {
+	LK_ASSERT(layer >= 0);
 	const lk_hf_period *at = context;
 	bool hit = at->period > 0 && layer % at->period == at->offset % at->period;
 	start.mixers = hit ? at->usual : at->other;
@@ -30,6 +33,7 @@ lk_layer lk_hf_periodic_mixer(const void *context, lk_layer start, int layer) {
 }
 
 lk_layer lk_hf_listed_attention(const void *context, lk_layer start, int layer) {
+	LK_ASSERT(layer >= 0);
 	const lk_hf_list *at = context;
 	start.mixers = at->other;
 	for (size_t i = 0; at->list && i < at->list->count; i++) {
