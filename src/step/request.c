@@ -11,10 +11,6 @@
 #include "base/noun.h"
 #include "base/text.h"
 
-bool lk_request_launched(const lk_predict_request *request) {
-	return request->script || request->config || request->launch_count > 0;
-}
-
 /* --var sets variables that a file reads; a name that nothing reads is a typo. */
 static lk_status check_vars_read(const char *vars, const char *file, uint64_t read, lk_error *err) {
 	int at = 0;

@@ -22,6 +22,10 @@ static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
+bool lk_request_launched(const lk_predict_request *request) {
+	return request->script || request->config || request->launch_count > 0;
+}
+
 /* ---- options on top ---- */
 
 static void request_take_int(int *field, int value) {
