@@ -32,7 +32,7 @@ launch/script:    base launch/reading launch/launchers launch/megatron
 launch/config:    base io model/layout shell launch/megatron launch/script
 launch/frameworks: base io model/network model/layout launch/config
 launch:           base io model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
-launch/emit:      base launch launch/config launch/frameworks
+launch/emit:      base model/layout launch launch/config launch/frameworks
 trace/capture:    base io graph
 trace/read:       base io trace/capture
 trace/align:      base graph trace/capture trace/read

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "plan/plan.h"
 
 /* Tensor parallelism may use the device slightly better than whole products do, and so may experts

@@ -30,6 +30,7 @@
 #include "base/text.h"
 #include "launch/emit/emit.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 #include "step/step.h"

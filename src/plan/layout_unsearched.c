@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 
 enum { MOST_LINES = 24 };

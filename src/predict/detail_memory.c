@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "base/noun.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 enum { TEXT = 32 };
 

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
+#include "model/layout/sizes.h"
 
 /* Bytes/s of a process that copies to unpinned, newly allocated host memory: the driver stages it,
  * the host clears each page first. An assumption chosen with regard to published steps

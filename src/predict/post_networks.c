@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "predict/predict_internal.h"
+#include "model/layout/sizes.h"
 
 /* The job of another network on the policy's layout, with fields that depend on the network open
  * again. */

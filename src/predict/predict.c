@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
 
 /* ---- options of the simulation ---- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "model/layout/sizes.h"
 
 /* ---- what a job lacks ---- */
 

@@ -10,6 +10,7 @@
 #include "cost/cost.h"
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 /* Layers by mixer: " (42 Mamba-2, 6 attention)"; "" if all have only attention. */
 static const char *mixers_text(lk_arena *arena, const lk_model *model) {
@@ -23,10 +24,10 @@ static const char *mixers_text(lk_arena *arena, const lk_model *model) {
 		for (int i = 0; i < model->layers; i++)
 			count += (lk_model_layer(model, i).mixers >> kind) & 1;
 		if (!count) continue;
+		const char *version = "";
+		if (1 << kind == LK_MIXER_SSM) version = model->ssm == 1 ? "-1" : "-2";
 		text = lk_arena_printf(arena, "%s%s%d %s%s", text, *text ? ", " : " (", count, names[kind],
-		                       1 << kind != LK_MIXER_SSM ? ""
-		                       : model->ssm == 1         ? "-1"
-		                                                 : "-2");
+		                       version);
 	}
 	return text ? lk_arena_printf(arena, "%s)", text) : NULL;
 }
@@ -75,14 +76,11 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	                          lk_noun(model->experts, "expert", "experts"), model->topk)
 			: "";
 	if (!experts) return NULL;
-	const char *mixers = mixers_text(arena, model),
-			   *heads = lk_model_mixers(model) & LK_MIXER_ATTENTION
-	                        ? lk_arena_printf(arena, ", %s %d/%d heads", kind, model->heads,
-	                                          model->kv_heads)
-	                        : "",
-			   *ffn = lk_model_has_ffn(model, LK_FFN_DENSE) || !model->order[0]
-	                      ? lk_arena_printf(arena, ", ffn %d", model->ffn)
-	                      : "";
+	const char *mixers = mixers_text(arena, model), *heads = "", *ffn = "";
+	if (lk_model_mixers(model) & LK_MIXER_ATTENTION)
+		heads = lk_arena_printf(arena, ", %s %d/%d heads", kind, model->heads, model->kv_heads);
+	if (lk_model_has_ffn(model, LK_FFN_DENSE) || !model->order[0])
+		ffn = lk_arena_printf(arena, ", ffn %d", model->ffn);
 	if (!mixers || !heads || !ffn) return NULL;
 	const lk_tower *tower = &model->tower;
 	char encoder[32];
@@ -249,13 +247,13 @@ static lk_status say_samples(const struct saying *saying, lk_error *err) {
 	bool images = job->model.network == LK_NET_CONV;
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
+	const char *by = tower->any_size ? "--images, --image-size" : "--images";
 	SAY(tower->layers > 0 && !tower->apart,
 	    tower->crossed
-	        ? "%d %s of %d x %d pixels a tile and sequence, %g tokens in addition to its own%s"
-	        : "%d %s of %d x %d pixels a sequence, %g of its tokens%s",
+	        ? "%d %s of %d x %d pixels a tile and sequence, %g tokens in addition to its own (%s)"
+	        : "%d %s of %d x %d pixels a sequence, %g of its tokens (%s)",
 	    tower->images, lk_noun(tower->images, "image", "images"), tower->image, tower->image,
-	    tower->images * lk_tower_tokens(tower),
-	    tower->any_size ? " (--images, --image-size)" : " (--images)");
+	    tower->images * lk_tower_tokens(tower), by);
 	const lk_diffusion *dit = &job->model.dit;
 	bool diffusion = job->model.network == LK_NET_DIFFUSION;
 	SAY(diffusion && !request->seq && !launched && !dit->video,
@@ -374,12 +372,13 @@ static lk_status say_order(const struct saying *saying, lk_error *err) {
 		SAY(idle && lk_job_recomputes(job, (lk_module)module), "%s", idle);
 	}
 	bool noisy = request->jitter > 0 || request->gpu_spread > 0;
+	const char *noise = "the spread of GPUs acts";
+	if (request->gpu_spread <= 0) noise = "jitter acts";
+	else if (request->jitter > 0) noise = "jitter and the spread of GPUs act";
 	SAY(noisy && job->gpus / job->pp > LK_STEP_NOISY_CHAINS && !request->exact,
 	    "%s on whole runs of layers, their communication included (--exact: on every "
 	    "operation)",
-	    request->gpu_spread <= 0 ? "jitter acts"
-	    : request->jitter > 0    ? "jitter and the spread of GPUs act"
-	                             : "the spread of GPUs acts");
+	    noise);
 	return LK_OK;
 }
 
@@ -470,12 +469,11 @@ lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **o
 	*out = NULL;
 	if (!unknown) return lk_oom(err);
 	if (!*unknown && !*model) return LK_OK;
-	*out = *unknown
-	           ? lk_arena_printf(arena,
-	                             "%s%sflags that are not known and that the answer leaves out: "
-	                             "%s",
-	                             model, *model ? "; " : "", unknown)
-	           : lk_arena_strdup(arena, model);
+	if (*unknown)
+		*out = lk_arena_printf(arena,
+		                       "%s%sflags that are not known and that the answer leaves out: %s",
+		                       model, *model ? "; " : "", unknown);
+	else *out = lk_arena_strdup(arena, model);
 	return *out ? LK_OK : lk_oom(err);
 }
 

@@ -6,6 +6,7 @@
  * Overlapped communication is not counted: the products that it overlaps with already draw the
  * board's limit. */
 #include "step/energy.h"
+#include "base/check.h"
 
 /* Shares of the board's power: idle, and host, network cards and fans per GPU. */
 #define LK_IDLE_SHARE 0.13
@@ -67,6 +68,7 @@ lk_energy lk_energy_train(lk_energy step, double hours, const lk_mains *mains) {
 
 lk_energy lk_energy_of(const lk_breakdown *breakdown, const lk_cluster *cluster, int gpus,
                        double step_s, double hours, const lk_mains *mains) {
+	LK_ASSERT(gpus > 0);
 	double board = lk_energy_board_w(cluster);
 	if (board <= 0) return (lk_energy){0};
 	double pue = lk_energy_pue(mains),
@@ -92,5 +94,6 @@ double lk_energy_longest_s(double full_s) {
 }
 
 double lk_energy_machine_w(const lk_device *device, int gpus) {
+	LK_ASSERT(gpus > 0);
 	return device->power_w > 0 ? gpus * device->power_w * (1 + LK_HOST_SHARE) : 0;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "cost/calibration/calibration.h"
 
@@ -33,6 +34,7 @@ lk_memory_band lk_memory_band_known(const char *class) {
 }
 
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
+	LK_ASSERT(predicted >= 0);
 	*low = *high = NAN;
 	if (band->rows == 0 || !(predicted > 0)) return;
 	/* the range includes the prediction itself */

@@ -50,8 +50,8 @@ static double reserved_bytes(const lk_memory *memory) {
 
 static double workspace_bytes(const lk_job *job, const lk_device *device) {
 	bool later = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
-	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB,
-		   engine = (later ? 32 : 4) * LK_MIB;
+	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB;
+	double engine = (later ? 32 : 4) * LK_MIB;
 	if (job->local_layers) return (job->tp == 1 ? 4 : 3) * cublas;
 	if (!lk_job_like_megatron(job)) return 2 * cublas;
 	return 2 * cublas + engine * (job->grouped_gemm == LK_ON ? 5 : 1);
@@ -59,6 +59,7 @@ static double workspace_bytes(const lk_job *job, const lk_device *device) {
 
 /* The device with the least memory among the nodes that hold ranks [first, end). */
 static const lk_device *smallest_device(const lk_cluster *cluster, int64_t first, int64_t end) {
+	LK_ASSERT(first < end);
 	const lk_device *least = NULL;
 	int64_t rank = 0;
 	for (int g = 0; g < cluster->groups; g++) {

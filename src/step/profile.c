@@ -3,11 +3,14 @@
  * runs`. */
 #include "step/step.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 const char *lk_knob_name(lk_knob knob) {
+	LK_ASSERT(knob < LK_KNOBS);
 	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory",
 	                                            "host", "network",   "experts"};
 	return (unsigned)knob < LK_KNOBS ? names[knob] : "";
@@ -67,7 +70,7 @@ static const char *release_of(const char *variant) {
 /* Steps from a precision to the job's; the nearest profile replaces a missing one. */
 static int profile_distance(const char *variant, const char *precision) {
 	int have = variant_precision(variant), want = variant_precision(precision);
-	return have < 0 ? 0 : have > want ? have - want : want - have;
+	return have < 0 ? 0 : abs(have - want);
 }
 
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {

@@ -9,6 +9,7 @@
  * waits for communication. If each layer is divided among the GPUs of a node or more (tensor and
  * context parallelism), both sides are multiplied (in ln) by the ratio of the errors of such runs
  * to those of others. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -18,8 +19,8 @@
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *of, bool experts) {
-	return lk_arena_printf(arena, "%s%s%s", of ? of : "", of ? " " : "",
-	                       experts ? "experts" : "dense");
+	const char *network = experts ? "experts" : "dense";
+	return of ? lk_arena_printf(arena, "%s %s", of, network) : lk_arena_strdup(arena, network);
 }
 
 static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of, bool experts) {
@@ -45,8 +46,9 @@ struct sides {
 };
 
 static struct sides sides_of(const lk_calibration_row *row, bool experts) {
-	return (struct sides){log(lk_calibration_value(row, "low", experts ? .65 : .8)),
-	                      log(lk_calibration_value(row, "high", experts ? 1.5 : 1.25))};
+	double low = experts ? .65 : .8, high = experts ? 1.5 : 1.25;
+	return (struct sides){log(lk_calibration_value(row, "low", low)),
+	                      log(lk_calibration_value(row, "high", high))};
 }
 
 double lk_range_wider(double side, double unseen, double usual) {
@@ -91,6 +93,7 @@ static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_dev
 
 /* Octaves by which a rate lies outside an interval. */
 static double octaves_outside(double rate, double low, double high) {
+	LK_ASSERT(low > 0 && low <= high);
 	return rate > 0 ? fmax(0, fmax(log2(low / rate), log2(rate / high))) : 0;
 }
 
@@ -125,6 +128,7 @@ void lk_range_recommender(double *low, double *high) {
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  double network_share, double seconds, double *low, double *high,
                  const char **basis) {
+	LK_ASSERT(seconds >= 0);
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(calibration, job),
 							 *row = lk_range_row(arena, job);
@@ -135,6 +139,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	/* all runs of a class may be faster or slower than predicted: include the prediction */
 	*low = seconds * exp(-hypot(times * fmin(sides.below, 0), more));
 	*high = seconds * exp(hypot(times * fmax(sides.above, 0), more));
+	LK_ASSERT(*low <= seconds && seconds <= *high);
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "MoE" : "dense";
 	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;

@@ -1,5 +1,6 @@
 /* sensitivity.c: predict the step again with one rate changed: tensor cores, memory bandwidth,
  * NICs, links within a node. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -101,6 +102,7 @@ static lk_status sensitivity_try_change(void *context, size_t i, lk_error *err) 
 
 /* The job with `count` micro-batches. */
 static lk_job shortened(const lk_job *job, int count) {
+	LK_ASSERT(count > 0 && count <= job->microbatches);
 	lk_job out = *job;
 	out.gbs = job->gbs / job->microbatches * count;
 	out.microbatches = count;

@@ -2,6 +2,7 @@
  * a separate simulation of the same graph with the same costs, so seeds run concurrently; the first
  * is the already known step. One more, with all ranks equally fast, shows the cost of waiting for
  * slow ones. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -86,6 +87,7 @@ static void spreading_share(const lk_spreading *spreading) {
 lk_status lk_step_spread_over(const lk_step_options *options, const lk_step *step, int seeds,
                               lk_search_progress *progress, void *context, lk_step_spread *out,
                               lk_error *err) {
+	LK_ASSERT(seeds > 0);
 	lk_arena arena = LK_ARENA_INIT;
 	lk_spreading spreading = {.options = options,
 	                          .step = step,

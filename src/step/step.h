@@ -164,6 +164,18 @@ lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
 lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                  lk_error *err);
 lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err);
+/* request_options.c: lay the layout, then the switches and the software of a request over a job. */
+lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err);
+void lk_request_take_switches(const lk_predict_request *request, lk_job *job);
+/* Read the task into *task, which is unchanged if the request states none. */
+lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_error *err);
+/* Whether the request asks for preference optimisation. */
+bool lk_request_takes_pairs(const lk_predict_request *request);
+/* Check the job's NCCL settings, from an option or the launch line. */
+lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job *job,
+                                lk_error *err);
+/* State the fields of a launch line's job as options; texts belong to the job. */
+void lk_request_state(const lk_job *job, lk_predict_request *out);
 /* Write the number formats of a job as options of a request. */
 void lk_request_state_numbers(const lk_job *job, lk_predict_request *request);
 /* pack.c: --pack: set the job's shares for documents packed into its sequences. LK_ERR_INPUT,

@@ -26,6 +26,7 @@ static uint32_t timeline_name_of(struct lk_drawing *drawing, const lk_graph *gra
 }
 
 static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t record) {
+	LK_ASSERT(record < drawing->step->record_count);
 	return lk_rank_stage(drawing->step->graph, drawing->step->record[record]);
 }
 
@@ -242,15 +243,17 @@ static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
 		double top = 0;
 		for (uint32_t c = first; c <= call && c < calls; c++)
 			if (highest[c] > top) top = highest[c];
+		/* the peak in the middle, what remains at the end */
+		int64_t time[] = {event->start_ps + (event->end_ps - event->start_ps) / 2, event->end_ps};
+		double value[] = {top, after[call]};
 		for (int point = 0; point < 2 && status == LK_OK; point++) {
 			if (!lk_push(&drawing->out->counters)) status = lk_oom(drawing->err);
 			else
-				*lk_last(&drawing->out->counters) = (lk_counter){
-					.rank = (int32_t)step->record[record],
-					.name = allocated,
-					.time_ps = point ? event->end_ps
-				                     : event->start_ps + (event->end_ps - event->start_ps) / 2,
-					.value = point ? after[call] : top};
+				*lk_last(&drawing->out->counters) =
+					(lk_counter){.rank = (int32_t)step->record[record],
+				                 .name = allocated,
+				                 .time_ps = time[point],
+				                 .value = value[point]};
 		}
 	}
 	free(after);

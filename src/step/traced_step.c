@@ -29,8 +29,12 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 
 static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked,
                         lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, capture->path, "%s steps are marked in it, but %s in %s",
-	        marked ? "training" : "no training", marked ? "none" : "some", first->path);
+	if (marked)
+		lk_fail(err, LK_ERR_INPUT, capture->path, "training steps are marked in it, but none in %s",
+		        first->path);
+	else
+		lk_fail(err, LK_ERR_INPUT, capture->path,
+		        "no training steps are marked in it, but some in %s", first->path);
 	return lk_hint(err, "profile all ranks alike, or give those that are");
 }
 

@@ -14,6 +14,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "launch/read.h"
 
 enum {

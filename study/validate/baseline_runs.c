@@ -27,6 +27,7 @@
 #include "base/stats.h"
 #include "cost/kernel/kernel.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 enum {
 	SIZES = 11,

@@ -11,6 +11,7 @@
 
 #include "tables/tables.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "validate/validate.h"
 
 static double layer_bytes(const lk_job *job) {

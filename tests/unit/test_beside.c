@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "small_llama.h"
+#include "model/layout/sizes.h"
 
 static const double H = 1024, KV = 256, S = 1024, LAYERS = 2;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 
 static lk_model dense(int layers, int hidden, int heads, int kv_heads) {

@@ -2,6 +2,7 @@
  * of the products that Muon, SOAP and Shampoo make of them. */
 #include <string.h>
 
+#include "model/layout/sizes.h"
 #include "model/network/parts.h"
 #include "small_llama.h"
 

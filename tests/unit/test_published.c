@@ -8,6 +8,7 @@
  * A line of tests/data/hf/published.jsonl holds one: {"name", "params", "active", "config"}. */
 #include "networks.h"
 #include "rounds.h"
+#include "model/layout/sizes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

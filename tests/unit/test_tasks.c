@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "small_llama.h"
+#include "model/layout/sizes.h"
 
 static const double H = 1024, KV = 256, F = 3072, S = 1024, R = 8;
 

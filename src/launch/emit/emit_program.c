@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/emit/emit.h"
+#include "model/layout/sizes.h"
 
 /* What an optimizer does with `d`, the gradient in fp32. States are read as m and v and written as
  * statements. */

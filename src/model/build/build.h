@@ -4,7 +4,7 @@
 #define LK_MODEL_BUILD_H
 
 #include "graph/graph.h"
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 /* Build the step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
@@ -97,6 +97,23 @@ typedef struct lk_builder {
 	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
 	                                                        backward pass */
 } lk_builder;
+
+/* The links between a pass and the next stage. */
+enum {
+	LK_WIRE_FORWARD_IN,
+	LK_WIRE_FORWARD_OUT,
+	LK_WIRE_BACKWARD_IN,
+	LK_WIRE_BACKWARD_OUT,
+	LK_WIRES_PER_CHUNK
+};
+enum { LK_BUILD_CHUNKS = 64 }; /* most model chunks of a stage */
+/* The channel of a stage that a chunk's wire uses. */
+static inline uint32_t lk_build_channel(int chunk, int wire) {
+	return (uint32_t)(chunk * LK_WIRES_PER_CHUNK + wire);
+}
+/* build_stage.c: the program of a stage. `wire_blocks`, one per channel and shared by all stages:
+ * id + 1 of the blocks that send or receive; 0: not built yet. */
+lk_status lk_build_stage(lk_builder *builder, int stage, uint32_t *wire_blocks);
 
 /* Bytes of the hidden states as sequence parallelism splits them; of an input kept for a weight
  * gradient, in the product's format. */

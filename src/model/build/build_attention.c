@@ -3,6 +3,7 @@
  * 2205.05198 section 4, itemised in docs/method/memory.md ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 #include <math.h>
 
@@ -139,6 +140,7 @@ static double attention_pairs(const lk_builder *builder, const lk_layer_shape *s
 
 /* Add a fused kernel; `op` states its shape. */
 static void attention_add(lk_builder *builder, bool backward, lk_op op) {
+	LK_ASSERT(op.flops >= 0 && op.bytes >= 0);
 	op.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION;
 	op.name = backward ? "attention_grad" : "attention";
 	op.dtype = lk_build_core_format(builder);
@@ -155,6 +157,8 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 		2 * attention_pairs(builder, shape) * w.heads * (w.score + w.value) * (backward ? 2.5 : 1);
 	double bytes = builder->bytes * builder->tokens * (w.q + w.v) +
 	               builder->bytes * builder->batch * shape->keys * w.kv;
+	int window = shape->layer.chunked ? 0 : shape->layer.window;
+	int flags = shape->layer.causal ? LK_OP_CAUSAL : 0;
 	/* chunks and documents are sequences of their own */
 	bool chunked = shape->layer.chunked && shape->layer.window < shape->keys;
 	double chunk = chunked ? chunk_keys(shape) : shape->keys,
@@ -167,8 +171,8 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 					  .batch = builder->batch * w.heads * chunks,
 					  .flops = flops,
 					  .bytes = bytes * (backward ? 3 : 1),
-					  .window = shape->layer.chunked ? 0 : shape->layer.window,
-					  .flags = shape->layer.causal ? LK_OP_CAUSAL : 0,
+					  .window = window,
+					  .flags = flags,
 				  });
 	/* gradients of queries, keys and values; query gradients are accumulated in fp32 */
 	if (backward)
@@ -184,6 +188,8 @@ static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, s
 	double key = (double)model->kv_lora + model->qk_rope, both = key + model->kv_lora;
 	double pairs = builder->batch * lk_build_sparse_pairs(model, shape),
 		   keys = pairs / (builder->batch * shape->queries);
+	double flops = 2 * pairs * w.heads * both;
+	double bytes = builder->bytes * (builder->tokens * w.heads * both + pairs * key);
 	if (backward) lk_build_index_backward(builder, shape, true, false);
 	else lk_build_index_forward(builder, shape);
 	attention_add(builder, backward,
@@ -192,9 +198,8 @@ static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, s
 					  .n = keys,
 					  .k = key,
 					  .batch = builder->batch * w.heads,
-					  .flops = 2 * pairs * w.heads * both * (backward ? 2.5 : 1),
-					  .bytes = builder->bytes * (builder->tokens * w.heads * both + pairs * key) *
-	                           (backward ? 3 : 1),
+					  .flops = backward ? 2.5 * flops : flops,
+					  .bytes = backward ? 3 * bytes : bytes,
 				  });
 }
 
@@ -281,6 +286,7 @@ static void core_across(lk_builder *builder, const lk_layer_shape *shape, struct
 }
 
 static void exchange_heads(lk_builder *builder, const char *name, double columns) {
+	LK_ASSERT(columns >= 0);
 	bool some = lk_job_head_ranks(builder->job) < builder->job->cp;
 	lk_build_collective(builder, LK_OP_ALLTOALL, LK_STREAM_CP,
 	                    some ? LK_GROUP_CP_HEADS : LK_GROUP_CP, name,
@@ -303,13 +309,13 @@ static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_wid
 	lk_layer_shape longer = *shape;
 	part.q /= ranks, part.kv /= ranks, part.v /= ranks, part.heads /= ranks;
 	longer.queries *= ranks;
-	exchange_heads(builder, backward ? "exchange_output_grad" : "exchange_qkv",
-	               backward ? w.v : w.q + keys);
+	if (backward) exchange_heads(builder, "exchange_output_grad", w.v);
+	else exchange_heads(builder, "exchange_qkv", w.q + keys);
 	builder->tokens *= ranks;
 	core_across(builder, &longer, part, backward);
 	builder->tokens /= ranks;
-	exchange_heads(builder, backward ? "exchange_qkv_grad" : "exchange_output",
-	               backward ? w.q + keys : w.v);
+	if (backward) exchange_heads(builder, "exchange_qkv_grad", w.q + keys);
+	else exchange_heads(builder, "exchange_output", w.v);
 }
 
 static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
@@ -321,14 +327,12 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	if (model->network == LK_NET_ENCDEC) { /* one bias per head and distance, read with the
 	                                        * scores */
 		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
-		lk_build_memory(builder, LK_OP_ELEMENTWISE,
-		                backward ? "relative_bias_grad" : "relative_bias",
-		                (backward ? 2 : 1) * bias);
+		if (backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "relative_bias_grad", 2 * bias);
+		else lk_build_memory(builder, LK_OP_ELEMENTWISE, "relative_bias", bias);
 		return;
 	}
-	bool latent = model->attention == LK_ATTN_MLA;
-	double q = latent ? w.heads * model->qk_rope : w.q,
-		   k = latent ? w.heads * model->qk_rope : w.kv * w.score / (w.score + w.value);
+	double q = w.q, k = w.kv * w.score / (w.score + w.value);
+	if (model->attention == LK_ATTN_MLA) q = k = w.heads * model->qk_rope;
 	lk_build_rotary(builder, backward ? "rotary_q_grad" : "rotary_q", builder->tokens * q,
 	                backward);
 	lk_build_rotary(builder, backward ? "rotary_k_grad" : "rotary_k", builder->tokens * k,
@@ -465,10 +469,15 @@ static double gated_saved(const lk_builder *builder, struct lk_widths w) {
 
 static void gate_output(lk_builder *builder, struct lk_widths w, bool backward) {
 	if (w.gate <= 0) return;
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "output_gate_grad" : "output_gate",
-	                (backward ? 5 : 3) * builder->bytes * builder->tokens * w.gate);
-	if (backward) lk_build_release(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
-	else lk_build_save(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
+	if (backward) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "output_gate_grad",
+		                5 * builder->bytes * builder->tokens * w.gate);
+		lk_build_release(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
+	} else {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "output_gate",
+		                3 * builder->bytes * builder->tokens * w.gate);
+		lk_build_save(builder, gated_saved(builder, w), LK_OWN_ACTIVATIONS);
+	}
 }
 
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape) {

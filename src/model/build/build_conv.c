@@ -9,6 +9,7 @@
  */
 #include "model/build/build.h"
 #include "model/network/model.h"
+#include "base/check.h"
 
 static double images(const lk_builder *builder) {
 	return builder->job->mbs;
@@ -92,9 +93,10 @@ static bool activates(const lk_builder *builder, const lk_conv *conv) {
  * next operation's input, which that operation keeps; the same holds for a layer norm before the
  * convolution. */
 static double conv_kept(const lk_builder *builder, const lk_conv *conv) {
-	return builder->bytes *
-	       (conv_elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1) +
-	        (conv->layer_norm ? elements_in(builder, conv) : 0));
+	double kept = conv_elements_out(builder, conv);
+	if (builder->model->conv.norm) kept *= 2;
+	if (conv->layer_norm) kept += elements_in(builder, conv);
+	return builder->bytes * kept;
 }
 
 static void conv_forward(lk_builder *builder, const lk_conv *conv) {
@@ -185,9 +187,10 @@ static void response_backward(lk_builder *builder, const lk_conv_unit *unit) {
 
 /* Scale the output channels: the unscaled ones, from the last convolution, are kept. */
 static void scale_block(lk_builder *builder, const lk_conv_unit *unit, bool forward) {
-	if (unit->scale > 0)
-		conv_stream(builder, LK_OP_ELEMENTWISE, forward ? "layer_scale" : "layer_scale_grad",
-		            width_elements(builder, unit), forward ? 2 : 3);
+	double elements = width_elements(builder, unit);
+	if (unit->scale <= 0) return;
+	if (forward) conv_stream(builder, LK_OP_ELEMENTWISE, "layer_scale", elements, 2);
+	else conv_stream(builder, LK_OP_ELEMENTWISE, "layer_scale_grad", elements, 3);
 }
 
 static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
@@ -239,6 +242,7 @@ static void keep_input(lk_builder *builder, double input) {
 }
 
 void lk_build_conv_layer(lk_builder *builder, int layer, lk_block_pass pass) {
+	LK_ASSERT(builder->model->network == LK_NET_CONV);
 	lk_conv_unit u = lk_convnet_unit(builder->model, layer);
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT;
 	if (again) builder->phase = LK_PHASE_RECOMPUTE;

@@ -8,6 +8,7 @@
  * Kept of a stream and half: its input, adaLN's output, the output that the gate scales; of
  * attention q, k, v, what their norms read, the output, log-sum-exp; of the MLP 4 d twice. */
 #include "model/build/build.h"
+#include "base/check.h"
 #include "model/layout/job.h"
 
 /* Set the tokens of a stream on this rank while its operations are added. */
@@ -54,7 +55,8 @@ static void dit_modulation(lk_builder *builder, lk_dit_stream stream, bool forwa
 /* The norm; a compiler fuses it with scale and shift. */
 static void dit_norm(lk_builder *builder, bool forward) {
 	bool compiled = builder->job->compile;
-	dit_memory(builder, LK_OP_NORM, forward ? "norm" : "norm_grad", forward ? 2 : 3);
+	if (forward) dit_memory(builder, LK_OP_NORM, "norm", 2);
+	else dit_memory(builder, LK_OP_NORM, "norm_grad", 3);
 	if (!compiled && forward) dit_memory(builder, LK_OP_ELEMENTWISE, "scale_shift", 2);
 	if (!compiled && !forward) dit_memory(builder, LK_OP_ELEMENTWISE, "scale_shift_grad", 4);
 	if (forward) lk_build_quantize_normed(builder);
@@ -62,8 +64,8 @@ static void dit_norm(lk_builder *builder, bool forward) {
 
 /* The gate and the residual sum; backward, the gradients of the gate and of its operand. */
 static void dit_gate(lk_builder *builder, bool forward) {
-	dit_memory(builder, LK_OP_ELEMENTWISE, forward ? "gate_residual" : "gate_grad",
-	           forward ? 3 : 4);
+	if (forward) dit_memory(builder, LK_OP_ELEMENTWISE, "gate_residual", 3);
+	else dit_memory(builder, LK_OP_ELEMENTWISE, "gate_grad", 4);
 }
 
 /* Input, adaLN's output, the gate's operand. */
@@ -89,8 +91,11 @@ struct dit_columns {
 /* For `count` projections: q, k and v; k and v; q. */
 static struct dit_columns columns_of(const lk_builder *builder, int count) {
 	const lk_model *model = builder->model;
-	double queries = count == 2 ? 0 : lk_build_hidden_share(builder),
-		   keys = count == 1 ? 0 : (double)model->kv_heads * model->head_dim / builder->tp;
+	LK_ASSERT(count >= 1 && count <= 3);
+	double queries = lk_build_hidden_share(builder),
+		   keys = (double)model->kv_heads * model->head_dim / builder->tp;
+	if (count == 2) queries = 0;
+	if (count == 1) keys = 0;
 	return (struct dit_columns){queries + 2 * keys, queries + keys};
 }
 
@@ -123,25 +128,32 @@ static void project_in_backward(lk_builder *builder, const char *name, int count
 /* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are
  * kept. */
 static void dit_core(lk_builder *builder, double queries, double keys, bool split, bool forward) {
+	LK_ASSERT(queries >= 0 && keys >= 0);
 	const lk_job *job = builder->job;
 	double cp = split ? job->cp : 1, wide = lk_build_hidden_share(builder) / cp,
 		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
 		   saved = mbs * queries * (builder->bytes * wide + 4 * heads);
 	if (split) lk_build_cp_heads(builder, "exchange_qkv", columns_of(builder, 3).all);
 	lk_op op = {
-		.kind = forward ? LK_OP_ATTENTION : LK_OP_ATTENTION_BWD,
+		.kind = LK_OP_ATTENTION,
 		.dtype = lk_build_core_format(builder),
 		.stream = LK_STREAM_COMPUTE,
 		.phase = builder->phase,
 		.join = builder->pending,
-		.name = forward ? "attention" : "attention_grad",
+		.name = "attention",
 		.m = queries,
 		.n = keys,
 		.k = builder->model->head_dim,
 		.batch = mbs * heads,
-		.flops = 4 * mbs * queries * keys * wide * (forward ? 1 : 2.5),
-		.bytes = builder->bytes * mbs * 2 * (queries + keys) * wide * (forward ? 1 : 3),
+		.flops = 4 * mbs * queries * keys * wide,
+		.bytes = builder->bytes * mbs * 2 * (queries + keys) * wide,
 	};
+	if (!forward) {
+		op.kind = LK_OP_ATTENTION_BWD;
+		op.name = "attention_grad";
+		op.flops *= 2.5;
+		op.bytes *= 3;
+	}
 	builder->pending = 0;
 	lk_graph_add(builder->graph, &op);
 	if (forward) {
@@ -185,7 +197,8 @@ static void attention_begin(lk_builder *builder, bool forward) {
 /* A norm of a half's output, in blocks with four norms. */
 static void post_norm(lk_builder *builder, bool forward) {
 	if (builder->model->norms_per_layer < 4) return;
-	dit_memory(builder, LK_OP_NORM, forward ? "post_norm" : "post_norm_grad", forward ? 2 : 3);
+	if (forward) dit_memory(builder, LK_OP_NORM, "post_norm", 2);
+	else dit_memory(builder, LK_OP_NORM, "post_norm_grad", 3);
 }
 
 static void attention_end(lk_builder *builder, bool forward) {
@@ -423,6 +436,7 @@ static void cross_block(lk_builder *builder, bool forward) {
 }
 
 void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward) {
+	LK_ASSERT(block > LK_DIT_NONE && block < LK_DIT_BLOCKS);
 	lk_dit_unit unit = lk_dit_unit_of(&builder->model->dit, block);
 	bool streams = block != LK_DIT_CROSS && block != LK_DIT_SINGLE && block != LK_DIT_JOINT;
 	double keys = block == LK_DIT_REFINE ? builder->model->dit.text_tokens : builder->job->seq;

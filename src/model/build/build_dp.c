@@ -82,6 +82,7 @@ bool lk_build_shards_states(const lk_job *job) {
 
 void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
                       double expert_bytes, bool free_running, bool signal) {
+	LK_ASSERT(dense_bytes >= 0 && expert_bytes >= 0);
 	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
 	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
@@ -304,11 +305,13 @@ static void exchange_updates(lk_builder *builder, int stage, bool back) {
 	bool pieces = job->sharding >= LK_SHARD_ZERO2;
 	lk_sizes_shards(job, &dense, &experts);
 	if ((dense <= 1 && experts <= 1) || (back && !pieces)) return;
-	lk_build_traffic(builder, back ? "return_updates" : "gather_updates",
-	                 pieces ? LK_OP_ALLTOALL : LK_OP_ALLGATHER,
-	                 dense > 1 ? bytes * of.elements[0] / (pieces ? dense : 1) : 0,
-	                 experts > 1 ? bytes * of.elements[1] / (pieces ? experts : 1) : 0, false,
-	                 false);
+	double of_dense = dense > 1 ? bytes * of.elements[0] : 0,
+		   of_experts = experts > 1 ? bytes * of.elements[1] : 0;
+	const char *name = back ? "return_updates" : "gather_updates";
+	if (pieces)
+		lk_build_traffic(builder, name, LK_OP_ALLTOALL, of_dense / dense, of_experts / experts,
+		                 false, false);
+	else lk_build_traffic(builder, name, LK_OP_ALLGATHER, of_dense, of_experts, false, false);
 	lk_build_wait(builder, LK_STREAM_DP);
 }
 

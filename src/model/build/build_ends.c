@@ -4,6 +4,7 @@
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 /* Fully sharded parameters of an end: gathered before it runs, for its forward and its backward;
  * gradients scattered after. */
@@ -114,12 +115,13 @@ static void begin_end(lk_builder *builder, const char *end, lk_block_pass pass) 
 	char name[32];
 	builder->phase = forward ? LK_PHASE_FORWARD : LK_PHASE_BACKWARD;
 	builder->pending = 0;
-	snprintf(name, sizeof name, "%s %s%s", end, forward ? "forward" : "backward",
-	         alone ? " alone" : "");
+	const char *direction = forward ? "forward" : "backward";
+	snprintf(name, sizeof name, "%s %s%s", end, direction, alone ? " alone" : "");
 	lk_graph_begin_block(builder->graph, name);
 }
 
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
+	LK_ASSERT(pass < LK_BLOCK_PASSES);
 	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	lk_build_stack(builder, false);
 	if (!builder->embed_block[pass]) {
@@ -213,6 +215,7 @@ static void head_alone(lk_builder *builder) {
 /* A multi-token prediction module is a layer with its own pass through the head; the builder runs
  * the head once more per module (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
+	LK_ASSERT(pass < LK_BLOCK_PASSES);
 	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	double tokens;
 	lk_build_stack(builder, true);

@@ -5,6 +5,7 @@
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 static bool layer_same_shape(const lk_layer_shape *a, const lk_layer_shape *b) {
 	return lk_layer_same(&a->layer, &b->layer) && a->cross == b->cross && a->unit == b->unit &&
@@ -35,13 +36,14 @@ static int shape_index(lk_builder *builder, int layer) {
 	const lk_model *model = builder->model;
 	bool decoder = model->network == LK_NET_DECODER ||
 	               (model->network == LK_NET_ENCDEC && layer >= model->layers);
+	double keys = decoder ? decoder_sequence(builder) : sequence(builder);
 	lk_layer_shape shape = {
 		.layer = lk_model_layer(model, layer),
 		.cross = model->network == LK_NET_ENCDEC && decoder,
 		.wide = lk_job_is_wide(builder->job, layer),
 		.unit = model->network == LK_NET_CONV ? 1 + lk_convnet_unit(model, layer).kind : 0,
-		.queries = (decoder ? decoder_sequence(builder) : sequence(builder)) / builder->job->cp,
-		.keys = decoder ? decoder_sequence(builder) : sequence(builder),
+		.queries = keys / builder->job->cp,
+		.keys = keys,
 	};
 	shape.across = shape.layer.across;
 	if (shape.across) shape.keys = lk_model_crossed_tokens(model);
@@ -148,11 +150,10 @@ static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *ou
 			snprintf(mixers + strlen(mixers), sizeof mixers - strlen(mixers), "%s",
 			         lk_mixer_builds[i].name);
 	const char *block = lk_dit_block_name(layer->dit);
-	snprintf(out, size, "layer %s%s%s%s%s%s%s", block, *block ? " " : "",
-	         layer->ffn == LK_FFN_EXPERTS ? "moe " : "", shape->cross ? "decoder " : "", mixers,
-	         layer->window == 0 ? ""
-	         : layer->chunked   ? "chunked "
-	                            : "windowed ",
+	const char *gap = *block ? " " : "", *experts = layer->ffn == LK_FFN_EXPERTS ? "moe " : "";
+	const char *decoder = shape->cross ? "decoder " : "", *window = "";
+	if (layer->window != 0) window = layer->chunked ? "chunked " : "windowed ";
+	snprintf(out, size, "layer %s%s%s%s%s%s%s", block, gap, experts, decoder, mixers, window,
 	         pass_names[pass]);
 }
 
@@ -296,6 +297,7 @@ static void keep_behind(lk_builder *builder, int s, lk_block_pass pass) {
 }
 
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block) {
+	LK_ASSERT(layer >= 0 && pass < LK_BLOCK_PASSES);
 	int s = shape_index(builder, layer);
 	double kept = 0;
 	if (!builder->layer_block[s][pass]) LK_TRY(layer_kept_of(builder, layer, s, pass, &kept));

@@ -180,6 +180,7 @@ static void cut_backward(lk_builder *builder) {
 /* ---- by kind ---- */
 
 void lk_build_loss_forward(lk_builder *builder, double saved, bool learns) {
+	LK_ASSERT(saved >= 0);
 	switch (builder->job->loss) {
 	case LK_LOSS_LINEAR:
 	case LK_LOSS_CHUNKED: pieces_forward(builder, saved, learns); break;

@@ -1,6 +1,7 @@
 /* build_mlp.c: the second half of a layer: dense MLP, or router, dispatch, experts and combine. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
+#include "base/check.h"
 
 /* ---- dense; also the shared experts of an MoE layer ---- */
 
@@ -28,8 +29,9 @@ static double activation_input_bytes(const lk_builder *builder, double elements)
 }
 
 static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
-	return activation_input_bytes(builder, builder->tokens * w.up) * (builder->replays ? 0.5 : 1) +
-	       (builder->replays ? 0 : lk_build_activation_kept(builder, builder->tokens * w.inner));
+	double input = activation_input_bytes(builder, builder->tokens * w.up);
+	if (builder->replays) return input * 0.5;
+	return input + lk_build_activation_kept(builder, builder->tokens * w.inner);
 }
 static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
@@ -208,9 +210,9 @@ struct lk_moe_size {
 };
 
 static struct lk_moe_size moe_size(const lk_builder *builder) {
+	LK_ASSERT(builder->model->experts > 0 && builder->model->topk > 0);
 	const lk_model *model = builder->model;
-	double ep = builder->job->ep > 1 ? builder->job->ep : 1,
-		   etp = builder->job->etp > 1 ? builder->job->etp : 1;
+	double ep = lk_job_ep(builder->job), etp = lk_job_etp(builder->job);
 	double imbalance = ep > 1 ? builder->job->moe_imbalance : 1;
 	double inner = model->expert_ffn / etp;
 	double sent = builder->rows * model->topk;
@@ -224,8 +226,8 @@ static struct lk_moe_size moe_size(const lk_builder *builder) {
  * gated ones. */
 static double activated_saved(const lk_builder *builder, struct lk_moe_size z) {
 	bool weighed = lk_job_like_megatron(builder->job) && !builder->model->gated;
-	return (builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.inner) : 0) +
-	       (weighed ? builder->bytes * z.routed * z.inner : 0);
+	double kept = builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.inner) : 0;
+	return weighed ? kept + builder->bytes * z.routed * z.inner : kept;
 }
 
 static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
@@ -252,7 +254,6 @@ static double exchanged_bytes(const lk_builder *builder, lk_way way) {
 static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_size z, lk_way way) {
 	if (builder->job->ep <= 1) return;
 	double bytes = exchanged_bytes(builder, way) * z.sent * z.hidden;
-	bool node = builder->job->dispatcher == LK_DISPATCH_NODE;
 	if (builder->job->dispatcher == LK_DISPATCH_ALLGATHER) {
 		bool back = way == LK_WAY_BACK;
 		lk_build_collective(
@@ -268,11 +269,13 @@ static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_si
 		.join = LK_JOIN(LK_STREAM_COMPUTE) | builder->pending,
 		.name = name,
 		.bytes = bytes * builder->job->moe_imbalance,
-		.k = node ? builder->model->topk : 0,
-		.m = node ? builder->model->router_group_limit : 0,
-		.n = node ? builder->model->router_groups : 0,
-		.batch = node ? builder->job->dispatch_sms : 0,
 	};
+	if (builder->job->dispatcher == LK_DISPATCH_NODE) {
+		op.k = builder->model->topk;
+		op.m = builder->model->router_group_limit;
+		op.n = builder->model->router_groups;
+		op.batch = builder->job->dispatch_sms;
+	}
 	lk_graph_add(builder->graph, &op);
 	builder->pending |= LK_JOIN(LK_STREAM_EP);
 }
@@ -506,9 +509,12 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 
 /* Gradients of the product after the combine, or of the one before the dispatch. */
 static void latent_experts_backward(lk_builder *builder, bool widen, bool input, bool weight) {
-	double h = builder->model->hidden, latent = builder->model->expert_latent;
-	if (latent <= 0) return;
-	double out = widen ? h : latent, in = widen ? latent : h;
+	double out = builder->model->expert_latent, in = builder->model->hidden;
+	if (out <= 0) return;
+	if (widen) {
+		out = builder->model->hidden;
+		in = builder->model->expert_latent;
+	}
 	if (input)
 		lk_build_gemm(builder, widen ? "experts_widen_grad" : "experts_narrow_grad", builder->rows,
 		              in, out);

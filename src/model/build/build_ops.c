@@ -1,6 +1,7 @@
 /* build_ops.c: how the builder adds operations: shapes to flops and bytes, joins, saved
  * activations. */
 #include "model/build/build.h"
+#include "base/check.h"
 
 double lk_build_row_bytes(const lk_builder *builder) {
 	return builder->bytes * builder->rows * builder->model->hidden;
@@ -34,6 +35,7 @@ static uint32_t add_compute(lk_builder *builder, lk_op *op) {
 
 uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
                              double batch) {
+	LK_ASSERT(m >= 0 && n >= 0 && k >= 0 && batch >= 0);
 	double operand = lk_job_operand_bytes(builder->job);
 	if (operand > builder->bytes) operand = builder->bytes;
 	lk_op op = {
@@ -68,6 +70,7 @@ void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double 
 }
 
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes) {
+	LK_ASSERT(bytes >= 0);
 	lk_op op = {.kind = (uint8_t)kind, .name = name, .bytes = bytes, .dtype = LK_BF16};
 	return add_compute(builder, &op);
 }
@@ -114,6 +117,7 @@ void lk_build_transpose_narrow(lk_builder *builder, double elements) {
 
 uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group,
                              const char *name, double bytes, bool async) {
+	LK_ASSERT(bytes >= 0 && stream != LK_STREAM_COMPUTE && group < LK_GROUPS);
 	lk_op op = {
 		.kind = (uint8_t)kind,
 		.stream = (uint8_t)stream,
@@ -135,6 +139,7 @@ void lk_build_cp_heads(lk_builder *builder, const char *name, double columns) {
 }
 
 void lk_build_wait(lk_builder *builder, unsigned stream) {
+	LK_ASSERT(stream != LK_STREAM_COMPUTE);
 	builder->pending |= LK_JOIN(stream);
 }
 
@@ -159,6 +164,7 @@ static lk_ops *carrier(lk_builder *builder, double *const *column, uint8_t *cons
 }
 
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner) {
+	LK_ASSERT(owner < LK_OWNERS);
 	uint32_t i;
 	lk_ops *ops =
 		carrier(builder, &builder->graph->ops.alloc, &builder->graph->ops.alloc_owner, owner, &i);
@@ -169,6 +175,7 @@ void lk_build_save(lk_builder *builder, double bytes, unsigned owner) {
 }
 
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner) {
+	LK_ASSERT(owner < LK_OWNERS);
 	uint32_t i;
 	lk_ops *ops = carrier(builder, &builder->graph->ops.release, &builder->graph->ops.release_owner,
 	                      owner, &i);
@@ -198,6 +205,7 @@ void lk_build_end_again(lk_builder *builder) {
 }
 
 void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner) {
+	LK_ASSERT(owner < LK_OWNERS);
 	uint32_t i;
 	lk_ops *ops = columns(builder, &i);
 	if (!ops->count || ops->alloc[i] > 0 || ops->release[i] > 0) return; /* already counted there */

@@ -9,6 +9,7 @@
  * the same order). */
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "model/build/build.h"
 
@@ -73,6 +74,7 @@ static lk_status pair_build(lk_builder *builder, uint32_t first, uint32_t second
 }
 
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
+	LK_ASSERT(first < builder->graph->blocks.count && second < builder->graph->blocks.count);
 	for (int i = 0; i < builder->pair_count; i++)
 		if (builder->pairs[i].first == first && builder->pairs[i].second == second) {
 			*block = builder->pairs[i].block;

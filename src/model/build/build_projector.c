@@ -3,6 +3,7 @@
  * into the sequence. Tensor parallelism splits products in pairs, the first by columns, the second
  * by rows; the last of an odd number is whole on every rank, as is pooling attention. */
 #include "model/build/build.h"
+#include "base/check.h"
 
 /* ---- pooling attention ---- */
 
@@ -87,14 +88,16 @@ static double project_width(const lk_model *model, int i) {
 }
 
 static struct lk_project project_at(const lk_builder *builder, int i) {
+	LK_ASSERT(i >= 0 && i < LK_PROJECTOR_WIDTHS);
 	const lk_model *model = builder->model;
 	bool rows = i % 2 == 1, columns = !rows && i + 1 < project_count(&model->project);
-	bool gated = i == 0 && model->project.gated;
-	return (struct lk_project){.in = project_width(model, i) / (rows ? builder->tp : 1),
-	                           .out = (gated ? 2.0 : 1) * model->project.width[i] /
-	                                  (columns ? builder->tp : 1),
-	                           .sums = rows && builder->tp > 1,
-	                           .split = columns && builder->tp > 1};
+	struct lk_project at = {.in = project_width(model, i), .out = model->project.width[i]};
+	if (i == 0 && model->project.gated) at.out *= 2;
+	if (rows) at.in /= builder->tp;
+	if (columns) at.out /= builder->tp;
+	at.sums = rows && builder->tp > 1;
+	at.split = columns && builder->tp > 1;
+	return at;
 }
 
 /* Inputs of the norm, of all products and of the operations between them. */

@@ -40,14 +40,15 @@ static void chunked_wkv(lk_builder *builder, const lk_layer_shape *shape, bool b
 	const lk_model *model = builder->model;
 	double s = model->rwkv_head, heads = model->rwkv_inner / s,
 		   chunk = shape->keys < CHUNK ? shape->keys : CHUNK,
-		   blocks = builder->tokens / chunk * heads,
-		   times = (model->rwkv == 7 ? 2 : 1) * (backward ? 2.5 : 1);
+		   blocks = builder->tokens / chunk * heads;
+	double times = model->rwkv == 7 ? 2 : 1;
+	if (backward) times *= 2.5;
 	lk_build_core_gemm(builder, backward ? "wkv_chunk_grad" : "wkv_chunk", chunk, chunk / 2,
 	                   2 * s * times, blocks);
 	lk_build_core_gemm(builder, backward ? "wkv_states_grad" : "wkv_states", chunk, s,
 	                   2 * s * times, blocks);
-	rwkv_memory(builder, backward ? "wkv_norm_grad" : "wkv_norm",
-	            (backward ? 5 : 3) * model->rwkv_inner);
+	if (backward) rwkv_memory(builder, "wkv_norm_grad", 5 * model->rwkv_inner);
+	else rwkv_memory(builder, "wkv_norm", 3 * model->rwkv_inner);
 }
 
 static void wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward) {
@@ -56,7 +57,8 @@ static void wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward)
 		chunked_wkv(builder, shape, backward);
 		return;
 	}
-	rwkv_memory(builder, backward ? "wkv_grad" : "wkv", (backward ? 6 : 3) * a);
+	if (backward) rwkv_memory(builder, "wkv_grad", 6 * a);
+	else rwkv_memory(builder, "wkv", 3 * a);
 	lk_ops *ops = &builder->graph->ops;
 	if (ops->count) ops->flops[ops->count - 1] = builder->tokens * (backward ? 30 : 10) * a;
 }

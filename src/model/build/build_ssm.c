@@ -48,8 +48,9 @@ static double ssm_saved(const lk_builder *builder, struct lk_ssm_width w) {
 
 /* The convolution along the sequence, with its activation. */
 static void convolve(lk_builder *builder, struct lk_ssm_width w, bool backward) {
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "conv1d_grad" : "conv1d",
-	                (backward ? 3 : 2) * builder->bytes * builder->tokens * w.mixed);
+	double each = builder->bytes * builder->tokens;
+	if (backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * each * w.mixed);
+	else lk_build_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * each * w.mixed);
 }
 
 /* ---- Mamba-2 ---- */
@@ -101,9 +102,8 @@ static void mamba2_core_backward(lk_builder *builder, struct lk_ssm_width w) {
 /* ---- Mamba-1 ---- */
 
 static void scan(lk_builder *builder, struct lk_ssm_width w, bool backward) {
-	double t = builder->tokens;
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "scan_grad" : "scan",
-	                builder->bytes * t * (w.inner * (backward ? 8 : 4) + 2 * w.state));
+	double t = builder->tokens, columns = w.inner * (backward ? 8 : 4) + 2 * w.state;
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, backward ? "scan_grad" : "scan", columns);
 	lk_ops *ops = &builder->graph->ops;
 	if (ops->count) ops->flops[ops->count - 1] = t * (backward ? 27 : 9) * w.inner * w.state;
 }

@@ -9,132 +9,17 @@
 #include <string.h>
 
 #include "hw/hw.h"
+#include "model/layout/choices.h"
+#include "model/layout/stack.h"
 #include "model/network/model.h"
 
-typedef enum lk_task { LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA } lk_task;
-typedef enum lk_sharding {
-	LK_SHARD_NONE,  /* plain DDP: all-reduce of gradients */
-	LK_SHARD_ZERO1, /* distributed optimizer: reduce-scatter gradients, all-gather parameters */
-	LK_SHARD_ZERO2, /* + gradients sharded; FSDP's SHARD_GRAD_OP */
-	LK_SHARD_ZERO3, /* + parameters sharded; FSDP's FULL_SHARD */
-} lk_sharding;
-typedef enum lk_recompute {
-	LK_RECOMPUTE_NONE,
-	LK_RECOMPUTE_SELECTIVE,
-	LK_RECOMPUTE_FULL
-} lk_recompute;
-/* Parts of a layer that Megatron-LM's selective recomputation runs again (--recompute-modules). */
-typedef enum lk_module {
-	LK_MODULE_CORE_ATTN = 1 << 0,
-	LK_MODULE_MLP = 1 << 1,       /* of dense layers */
-	LK_MODULE_MOE = 1 << 2,       /* router, dispatch, experts, combine, shared experts */
-	LK_MODULE_LAYERNORM = 1 << 3, /* the norms before attention and MLP */
-	LK_MODULE_MOE_ACT = 1 << 4,
-	LK_MODULE_MLA_UP_PROJ = 1 << 5, /* rotary positions included */
-	LK_MODULE_SHARED_EXPERTS = 1 << 6,
-	LK_MODULES_END = 1 << 7,
-} lk_module;
-typedef enum lk_optimizer {
-	LK_OPT_ADAM,
-	LK_OPT_SGD,
-	LK_OPT_LAMB,
-	LK_OPT_ADAFACTOR,
-	LK_OPT_MUON,
-	LK_OPT_SOAP,
-	LK_OPT_SHAMPOO,
-	LK_OPT_LION,
-	LK_OPT_ADAM_MINI,
-	LK_OPT_ADAM_8BIT,
-	LK_OPT_ADAM_4BIT,
-	LK_OPT_ADAM_FLASH,
-	LK_OPT_LION_8BIT,
-	LK_OPT_ADEMAMIX,
-	LK_OPT_ADEMAMIX_8BIT,
-	LK_OPTIMIZERS
-} lk_optimizer;
-/* How Muon works on matrices that tensor parallelism divides (Megatron-LM's --muon-tp-mode). */
-typedef enum lk_muon_tp {
-	LK_MUON_DUPLICATED,  /* gathered, every rank does all of it */
-	LK_MUON_DISTRIBUTED, /* each rank its part; products of rows with rows are summed */
-	LK_MUON_BLOCKWISE    /* each rank's part as a separate matrix: different mathematics */
-} lk_muon_tp;
-typedef enum lk_cp_kind {
-	LK_CP_RING,
-	LK_CP_ALLGATHER,
-	LK_CP_ULYSSES /* tokens are exchanged for heads */
-} lk_cp_kind;
-typedef enum lk_attn_kernel { LK_KERNEL_FLASH, LK_KERNEL_UNFUSED } lk_attn_kernel;
-/* Which library's fused attention: what it keeps for the backward pass depends on its layout. */
-typedef enum lk_attn_library {
-	LK_ATTN_LIBRARY_AUTO,
-	LK_ATTN_LIBRARY_CUDNN,
-	LK_ATTN_LIBRARY_FLASH, /* FlashAttention-2 */
-	LK_ATTN_LIBRARY_FLASH3
-} lk_attn_library;
-/* A running average of the parameters, and where it is kept. */
-typedef enum lk_average {
-	LK_AVERAGE_NONE,
-	LK_AVERAGE_DEVICE,
-	LK_AVERAGE_HOST /* updated there while the next step runs */
-} lk_average;
-typedef enum lk_dispatcher {
-	LK_DISPATCH_ALLTOALL,
-	LK_DISPATCH_ALLGATHER,
-	LK_DISPATCH_NODE /* one copy per node: DeepEP, HybridEP */
-} lk_dispatcher;
-typedef enum lk_schedule_kind {
-	LK_SCHED_GPIPE,
-	LK_SCHED_1F1B,
-	LK_SCHED_INTERLEAVED,
-	LK_SCHED_ZB_H1,
-	LK_SCHED_ZB_V,
-	LK_SCHED_DUALPIPE,
-	LK_SCHED_ZB_H2,
-	LK_SCHED_DUALPIPE_V,
-	LK_SCHED_V_HALF,
-	LK_SCHED_V_MIN,
-	LK_SCHEDULES,
-} lk_schedule_kind;
-
-/* How many of the logits exist at a time (job_loss.c, docs/method/memory.md). */
-typedef enum lk_loss_kind {
-	LK_LOSS_LOGITS,  /* all logits of a micro-batch, until the backward pass */
-	LK_LOSS_LINEAR,  /* logits of some tokens: the loss computes the head's products and their
-	                    gradients in the forward pass, and overwrites logits with gradients
-	                    (Liger) */
-	LK_LOSS_CUT,     /* no logits: they stay on the chip and are recomputed for the backward pass
-	                    (Cut Cross-Entropy, arXiv 2411.09009) */
-	LK_LOSS_CHUNKED, /* logits of some tokens, by the stack's own loss, with gradients in the
-	                  * forward pass */
-} lk_loss_kind;
-
-/* How a PyTorch optimizer updates the parameters: one by one, by operations on lists of them, or in
- * one kernel. */
-typedef enum lk_update {
-	LK_UPDATE_USUAL, /* not stated; also every optimizer but PyTorch's Adam and SGD */
-	LK_UPDATE_LOOP,
-	LK_UPDATE_FOREACH,
-	LK_UPDATE_FUSED
-} lk_update;
-
-/* Three-valued switches; lk_job_complete decides what a user leaves open. */
-typedef enum lk_switch { LK_AUTO = 0, LK_ON = 1, LK_OFF = -1 } lk_switch;
-
-/* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
 #define LK_STACK_DEFAULT "megatron" /* the assumed software if none is stated */
 
 enum {
 	LK_JOB_IMAGES = 64 /* images per GPU if a convolution net's batch is not stated */
 };
 
-/* How fp8 products scale their operands (Transformer Engine, low_precision_training). */
-typedef enum lk_fp8_recipe {
-	LK_FP8_DELAYED,    /* one factor per tensor, from earlier steps: cast as it is read */
-	LK_FP8_TENSORWISE, /* one factor per tensor, its own: read once more to find its largest
-	                    * value */
-	LK_FP8_BLOCKWISE,  /* one factor per 128 elements, stored with them */
-} lk_fp8_recipe;
-
+/* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
@@ -278,35 +163,8 @@ typedef struct lk_job {
 	                       else */
 } lk_job;
 
-/* Compare releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. Returns
- * as strcmp. */
-int lk_release_compare(const char *a, const char *b);
-
-/* Features that a stack's recipes turn on from some release on. */
-typedef struct lk_stack_features {
-	const char *stack, *since; /* since: "" all releases */
-	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
-	bool early_attention; /* cuDNN before 9.13, the first with attention on Blackwell */
-	bool by_node;         /* MoE: one copy per node, LK_DISPATCH_NODE */
-	bool wide_grads;      /* gradients are kept and reduced in fp32 */
-	bool late_reduce;     /* below ZeRO 2: gradients are reduced after the last backward pass */
-	bool cp_contiguous;   /* context parallelism is not load-balanced */
-	bool on_blackwell;    /* CUDA graphs on Blackwell only */
-	bool overlap_across;  /* expert traffic is overlapped if it leaves the node */
-	bool in_mxfp8;        /* graphs of experts, and their overlap, only in MXFP8 */
-	int etp;              /* 0: equal to tp */
-	const char *source;   /* where this is stated, or why it is assumed */
-} lk_stack_features;
-
-/* The entry of the stack with the latest `since` that is not after the release; an empty release is
- * the newest. Unknown stacks get the entry of the stack "". Never NULL. */
-const lk_stack_features *lk_stack_features_of(const char *stack, const char *release);
-/* All entries, for documents and tests; NULL past the end. */
-const lk_stack_features *lk_stack_features_at(int index);
 /* The features of the job's stack and release: the defaults of its unstated fields. */
 const lk_stack_features *lk_job_features(const lk_job *job);
-/* `of` without the features that the software leaves off on this GPU or in this format. */
-lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype);
 /* Whether the job's software overlaps gradient reduction by default. */
 bool lk_job_overlaps_reduce(const lk_job *job);
 
@@ -481,8 +339,6 @@ const char *lk_job_module_idle(const lk_job *job, lk_module module);
  * up-projections of latent attention, the activation between the experts' products. Excludes what
  * Megatron-LM refuses; 0: none. */
 int lk_modules_light(const lk_job *job);
-/* The names in the order of lk_module, ended by NULL. */
-extern const char *const lk_module_name[];
 /* Parse names separated by characters of `apart`; 0 if one is unknown. */
 int lk_modules_named(const char *text, const char *apart);
 /* Write the names separated by `between`: "core_attn+mlp". Returns `out`. */
@@ -497,8 +353,6 @@ lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
 /* ---- job_loss.c: losses that do not hold all logits. */
 
-/* By lk_loss_kind, ended by NULL. */
-extern const char *const lk_loss_names[];
 /* Parse "logits", "linear", "cut", "chunked" or "chunked/N" into the job; NULL changes nothing. An
  * unknown name is an error at --loss. */
 lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err);
@@ -511,143 +365,5 @@ lk_status lk_job_check_loss(const lk_job *job, lk_error *err);
 /* Whether Megatron-LM's defaults apply: the stack is Megatron or a relative. */
 bool lk_job_like_megatron(const lk_job *job);
 bool lk_job_uses_deepspeed(const lk_job *job);
-
-/* ---- sizes: bytes of weights, gradients and optimizer state on a rank. */
-
-/* Parameters that one rank of a stage holds before data-parallel sharding. */
-typedef struct lk_rank_params {
-	double dense;                          /* replicated over the data-parallel group (DP x CP) */
-	double experts;                        /* replicated over the expert data-parallel group */
-	double trained_dense, trained_experts; /* trained part; smaller with LoRA */
-	double tensors; /* number of tensors, for convolution nets; else 0: not counted */
-} lk_rank_params;
-
-/* Trained tensors of equal size, which fill the gradient buckets. */
-typedef struct lk_rank_tensors {
-	double dense, experts; /* parameters of one tensor on a rank */
-	int count;
-} lk_rank_tensors;
-enum {
-	LK_LAYER_TENSORS = 8 /* most kinds of tensors in a layer */
-};
-/* List a layer's tensors in the order in which its backward pass completes their gradients; returns
- * the number of kinds. Norms and biases, which are small, count with the last matrix. `part` comes
- * from lk_sizes_layer, _embedding or _head; `layer` is -1 for the ends. */
-int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
-                     lk_rank_tensors out[LK_LAYER_TENSORS]);
-
-void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part);
-
-/* Parameters of one layer; of the ends of the network; of all that a stage holds. */
-lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
-lk_rank_params lk_sizes_embedding(const lk_job *job);
-lk_rank_params lk_sizes_head(const lk_job *job);
-lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
-
-/* Bytes of a frozen parameter in 4 bits: NF4, one byte per 64 parameters, one fp32 number per 256
- * of those bytes (QLoRA, arXiv 2305.14314, section 3). */
-#define LK_NF4_BYTES (.5 + 1 / 64. + 4 / (64 * 256.))
-/* Elements of a layer's matrices on a rank, which QLoRA keeps in 4 bits: .dense and .experts. */
-lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer);
-/* Bytes of a layer's dense and expert weights as they travel and lie unsharded; `each`: bytes of a
- * parameter that is not kept in fewer bits. */
-void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *dense,
-                          double *experts);
-
-/* Parameters of the image encoder and its projector, on the stage that holds the embedding. */
-lk_rank_params lk_sizes_tower(const lk_job *job);
-
-/* Whether a stage holds the embedding; whether it holds the head. */
-bool lk_sizes_has_embedding(const lk_job *job, int stage);
-bool lk_sizes_has_head(const lk_job *job, int stage);
-
-/* Ranks over which dense parameters, or experts, are replicated (and sharded by ZeRO). */
-int lk_sizes_dp_ranks(const lk_job *job);
-int lk_sizes_edp_ranks(const lk_job *job);
-
-/* Ranks that share dense parameters, and experts, under ZeRO; 1 and 1 without sharding. */
-void lk_sizes_shards(const lk_job *job, double *dense, double *experts);
-
-/* Bytes per parameter: stored weight; gradient as kept; optimizer state with master copy, for
- * parameters outside the matrices that the optimizer works on. */
-double lk_sizes_weight_bytes(const lk_job *job);
-double lk_sizes_gradient_bytes(const lk_job *job);
-double lk_sizes_state_bytes(const lk_job *job);
-/* Bytes per parameter of a gradient in transit. */
-double lk_sizes_wire_bytes(const lk_job *job);
-/* Whether ZeRO-3 shards and gathers the fp32 master copy (FSDP); DeepSpeed keeps 16-bit weights in
- * addition. */
-bool lk_job_shards_master(const lk_job *job);
-/* resident.c: stored bytes per parameter of a sharded weight, and of its gradient: FSDP's shard of
- * both is the fp32 master copy. Frozen weights have 16 bits. */
-double lk_sizes_shard_bytes(const lk_job *job);
-double lk_sizes_shard_gradient_bytes(const lk_job *job);
-/* Whether gradients leave for the host as they are reduced: FSDP's with the parameters
- * (CPUOffloadPolicy; _fsdp_collectives.py, foreach_reduce), DeepSpeed's with the optimizer from
- * ZeRO-2 on (stage_1_and_2.py, copy_grads_in_partition; stage3.py, partition_grads). */
-bool lk_job_gradients_on_host(const lk_job *job);
-
-/* ---- optimizers.c, optimizer_matrices.c */
-
-typedef struct lk_optimizer_kind {
-	const char *name;
-	double moments;     /* values per parameter, in --state-dtype */
-	double bytes;       /* further bytes per parameter */
-	double of_matrices; /* moments of matrix parameters, for optimizers that work on matrices */
-	double update;      /* bytes of an element that enters the products and comes back; 0: the step
-	                       is one pass over the state */
-	double split;       /* bytes that 16-bit weights lack of the master copy, stored instead of it;
-	                       0: the master copy is kept in fp32 */
-	bool hidden;        /* works only on matrices of layers that are not bundles */
-} lk_optimizer_kind;
-const lk_optimizer_kind *lk_optimizer_of(const lk_job *job);
-/* By lk_optimizer and lk_muon_tp, ended by NULL. */
-extern const char *const lk_optimizer_names[LK_OPTIMIZERS + 1];
-extern const char *const lk_muon_tp_names[];
-/* Whether the optimizer's step has matrix products: Muon, SOAP, Shampoo. */
-bool lk_optimizer_has_products(const lk_job *job);
-
-/* Matrices of one shape on a rank of a stage. */
-typedef struct lk_rank_matrix {
-	double out, in; /* shape as the optimizer works on it */
-	double count;   /* matrices of which the rank holds a part or all */
-	double parts;   /* tensor-parallel ranks that share each matrix, which is then worked on whole;
-	                   1 if the rank holds all that it works on */
-	double dealt;   /* matrices assigned to the busiest data-parallel rank */
-	lk_cut cut;
-	bool expert;
-} lk_rank_matrix;
-enum {
-	LK_RANK_MATRICES = 64 /* most shapes of a stage */
-};
-typedef struct lk_rank_matrices {
-	lk_rank_matrix at[LK_RANK_MATRICES];
-	int count;
-} lk_rank_matrices;
-/* The matrices of a stage, largest first; empty for other optimizers. */
-void lk_optimizer_matrices(const lk_job *job, int stage, lk_rank_matrices *out);
-/* SOAP: whether this side of a matrix is rotated. */
-bool lk_optimizer_turns(const lk_job *job, double side);
-
-/* State of a stage's matrices before sharding: dense parameters [0], experts [1]. */
-typedef struct lk_matrix_state {
-	double elements[2];
-	double moments[2];    /* bytes of moments in excess of those of other parameters */
-	double statistics[2]; /* bytes proportional to the sides of matrices */
-} lk_matrix_state;
-lk_matrix_state lk_optimizer_state(const lk_job *job, int stage);
-
-/* Bytes of a stage's parameters that ZeRO-1 gathers after the optimizer; `each`: bytes of a
- * parameter that is not kept in 8 bits. */
-void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense, double *experts);
-/* Bytes of a checkpoint of the whole job: every trained parameter once, with its optimizer state as
- * kept. */
-double lk_sizes_checkpoint(const lk_job *job);
-
-/* What stays on the device during the whole step, by owner, after sharding. */
-typedef struct lk_resident {
-	double weights, gradients, optimizer;
-} lk_resident;
-lk_resident lk_sizes_resident(const lk_job *job, int stage);
 
 #endif

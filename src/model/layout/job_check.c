@@ -1,7 +1,7 @@
 /* job_check.c: refuse jobs that cannot run. The rules are those of Megatron-LM's validate_args
  * (megatron/training/arguments.py) where a framework decides, and plain divisibility elsewhere.
  * Every message names the option, the rule and the nearest legal values. */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -152,9 +152,12 @@ static lk_status check_shared_sets(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	if (model->shared_sets == 0 || (job->pp <= 1 && (job->tp <= 1 || !model->use_product)))
 		return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, job->pp > 1 ? "--pp" : "--tp",
-	        job->pp > 1 ? "stages that use the same layers' weights are not modelled"
-	                    : "splitting blocks that layers take turns with is not modelled");
+	if (job->pp > 1)
+		lk_fail(err, LK_ERR_INPUT, "--pp",
+		        "stages that use the same layers' weights are not modelled");
+	else
+		lk_fail(err, LK_ERR_INPUT, "--tp",
+		        "splitting blocks that layers take turns with is not modelled");
 	return lk_hint(err, "leave it out; use --dp and --zero");
 }
 
@@ -257,9 +260,9 @@ static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 		        "interleaved 1F1B needs two or more stages and chunks, not "
 		        "pp %d with vp %d",
 		        job->pp, job->vp);
-		return lk_hint(err, job->pp > 1   ? "use --vp 2, or --schedule 1f1b"
-		                    : job->vp > 1 ? "leave out --vp, or use --pp 2"
-		                                  : "use --pp 2 --vp 2, or --schedule 1f1b");
+		if (job->pp > 1) return lk_hint(err, "use --vp 2, or --schedule 1f1b");
+		if (job->vp > 1) return lk_hint(err, "leave out --vp, or use --pp 2");
+		return lk_hint(err, "use --pp 2 --vp 2, or --schedule 1f1b");
 	}
 	lk_status status = schedule->check(&shape, err);
 	if (status != LK_OK) {

@@ -106,7 +106,8 @@ static long walk_can_skip(const struct walk *walk, const struct walk *before, lo
 	int places = walk->place - before->place;
 	if (walk->wrong || places == 0 || walk->place > walk->wanted) return walk->wrong ? 0 : times;
 	long most = (walk->wanted - walk->place - 1) / places;
-	return walk->place == walk->wanted || most < 0 ? 0 : most < times ? most : times;
+	if (walk->place == walk->wanted || most < 0) return 0;
+	return most < times ? most : times;
 }
 
 /* Read one symbol or bracket with its repeat; returns the position after it. */
@@ -168,14 +169,15 @@ static void split_write(lk_job *job, int first, int between, int more, int last)
 bool lk_job_lighten_ends(lk_job *job, int embedding, int loss) {
 	int places = lk_job_places(job), layers = lk_job_layers(job), between = places - 2;
 	int each = (layers + embedding + loss) / places;
-	int first = each > embedding ? each - embedding : 0, last = each > loss ? each - loss : 0;
+	int first = each > embedding ? each - embedding : 0;
+	int last = each > loss ? each - loss : 0;
 	if (places < 2 || job->model.mtp_layers > 1 || job->model.network == LK_NET_ENCDEC)
 		return false;
 	if (between == 0) first = layers - last;
 	int rest = layers - first - last;
 	if (rest < between || (between == 0 && rest != 0)) return false;
-	split_write(job, first, between > 0 ? rest / between : 0, between > 0 ? rest % between : 0,
-	            last);
+	if (between > 0) split_write(job, first, rest / between, rest % between, last);
+	else split_write(job, first, 0, 0, last);
 	return true;
 }
 
@@ -336,9 +338,10 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 	}
 	long rest = (long)layers - first - last;
 	if (middle < 0 || rest < middle || (middle == 0 && rest != 0)) {
+		int between = middle < 0 ? 0 : middle;
 		lk_fail(err, LK_ERR_INPUT, where, "%d + %d %s leave %ld of %d for the %d %s between", first,
-		        last, lk_noun(last, "layer", "layers"), rest, layers, middle < 0 ? 0 : middle,
-		        lk_noun(middle < 0 ? 0 : middle, "stage", "stages"));
+		        last, lk_noun(last, "layer", "layers"), rest, layers, between,
+		        lk_noun(between, "stage", "stages"));
 		return lk_hint(err, middle > 0 ? "leave at least one layer for each"
 		                               : "let the stated layers add up to the model's");
 	}

@@ -1,6 +1,6 @@
 /* optimizer_matrices.c: the matrices of a stage as Muon, SOAP and Shampoo see them, and the state
  * kept for them (docs/method/step.md, "Optimizers on matrices"). */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,10 +22,11 @@ static lk_rank_matrix matrix_held(const lk_job *job, const lk_matrix *matrix) {
 	bool whole = job->optimizer == LK_OPT_MUON && job->muon_tp != LK_MUON_BLOCKWISE;
 	lk_rank_matrix held = {.out = matrix->out,
 	                       .in = matrix->in,
-	                       .count = matrix->count / (matrix->expert ? job->ep : 1),
-	                       .parts = cut && whole ? ranks : 1,
+	                       .count = matrix->expert ? matrix->count / job->ep : matrix->count,
+	                       .parts = 1,
 	                       .cut = matrix->cut,
 	                       .expert = matrix->expert};
+	if (cut && whole) held.parts = ranks;
 	if (cut && !whole) *(matrix->cut == LK_CUT_OUT ? &held.out : &held.in) /= ranks;
 	if (job->optimizer == LK_OPT_SHAMPOO) {
 		double down = ceil(held.out / SHAMPOO_SIDE), across = ceil(held.in / SHAMPOO_SIDE);

@@ -17,7 +17,7 @@
  *     shampoo      one, and statistics and roots of both sides, in blocks of at most 8,192
  *                  (2309.06497)
  */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 
 #include "base/check.h"
 

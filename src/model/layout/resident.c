@@ -1,7 +1,7 @@
 /* resident.c: what a rank holds for the whole step, and the size of a checkpoint
  * (docs/method/memory.md): the parameters of sizes.c plus multi-token prediction, latent attention
  * and narrow copies. */
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "base/check.h"
 
 /* Multi-token prediction modules are on the head's stage: a layer, the product that joins token and
@@ -97,7 +97,7 @@ void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense,
 
 double lk_sizes_checkpoint(const lk_job *job) {
 	double dense = 0, experts = 0, more = 0;
-	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	int ep = lk_job_ep(job), etp = lk_job_etp(job);
 	for (int stage = 0; stage < job->pp; stage++) {
 		lk_rank_params p = lk_sizes_stage(job, stage);
 		lk_matrix_state state = lk_optimizer_state(job, stage);
@@ -158,7 +158,8 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	double sharded = p.trained_dense / dense + p.trained_experts / experts;
 	double frozen = held - trained;
 	if (frozen < 0) frozen = 0;
-	lk_resident r;
+	double weight_shards = job->sharding == LK_SHARD_ZERO3 ? dense : 1;
+	lk_resident r = {0};
 	if (job->sharding != LK_SHARD_ZERO3)
 		r.weights =
 			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
@@ -171,13 +172,11 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 			(2 * frozen - narrow_saving(job, stage)) / dense;
 	/* with adapters the frozen base is the reference network, otherwise a copy is */
 	if (job->dpo && job->task != LK_TASK_LORA)
-		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
-		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
-	r.weights += teacher_weights(job) / (job->sharding == LK_SHARD_ZERO3 ? dense : 1);
-	r.gradients = lk_job_gradients_on_host(job)
-	                  ? 0
-	                  : lk_sizes_shard_gradient_bytes(job) *
-	                        (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
+		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held / weight_shards;
+	r.weights += teacher_weights(job) / weight_shards;
+	if (!lk_job_gradients_on_host(job))
+		r.gradients = lk_sizes_shard_gradient_bytes(job) *
+		              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;
 	lk_matrix_state of = lk_optimizer_state(job, stage);
 	r.optimizer = job->offload_optimizer ? 0

@@ -156,9 +156,10 @@ static void join_chunks(const struct walk *walk, struct chunk *const *at, const 
 	for (int k = 0; k < walk->chains * walk->places; k++) {
 		struct chunk *chunk = at[k];
 		bool first = chunk->place == 0, last = chunk->place == walk->places - 1;
-		chunk->before = first ? -1 : owner[k - 1],
+		chunk->before = first ? -1 : owner[k - 1];
 		chunk->returned = first ? NULL : at[k - 1]->gradient;
-		chunk->behind = last ? -1 : owner[k + 1], chunk->output = last ? NULL : at[k + 1]->input;
+		chunk->behind = last ? -1 : owner[k + 1];
+		chunk->output = last ? NULL : at[k + 1]->input;
 	}
 }
 
@@ -222,15 +223,19 @@ static lk_status walk_run(struct walk *walk, double *ends, lk_error *err) {
 lk_status lk_schedule_walk(const lk_schedule *schedule, const lk_schedule_shape *shape,
                            const lk_pass_times *times, double *ends, lk_error *err) {
 	LK_TRY(schedule->check(shape, err));
-	bool two_ways = schedule->kind ==
-	                LK_SCHED_DUALPIPE; /* a micro-batch passes a rank once, in one direction */
 	struct walk w = {.schedule = schedule,
 	                 .shape = shape,
 	                 .times = times,
-	                 .chains = two_ways ? 2 : 1,
-	                 .places = two_ways ? shape->stages : shape->stages * shape->chunks,
-	                 .per_chain = two_ways ? shape->microbatches / 2 : shape->microbatches,
+	                 .chains = 1,
+	                 .places = shape->stages * shape->chunks,
+	                 .per_chain = shape->microbatches,
 	                 .in_turn = schedule->place == lk_schedule_place_round};
+	if (schedule->kind == LK_SCHED_DUALPIPE) {
+		/* a micro-batch passes a rank once, in one direction */
+		w.chains = 2;
+		w.places = shape->stages;
+		w.per_chain = shape->microbatches / 2;
+	}
 	lk_arena arena = LK_ARENA_INIT;
 	lk_status status = walk_set_up(&w, &arena, err);
 	if (status == LK_OK) status = walk_run(&w, ends, err);

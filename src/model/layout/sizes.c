@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 
 static bool lora(const lk_job *job) {
@@ -29,7 +29,7 @@ static double lora_params(const lk_job *job, int layer) {
 
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	lk_layer_params p = lk_model_layer_params(&job->model, layer);
-	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	double ep = lk_job_ep(job), etp = lk_job_etp(job);
 	lk_rank_params r = {
 		.dense = (p.attention + p.mlp) / job->tp + p.router + p.norms,
 		.experts = p.experts / (ep * etp),
@@ -79,7 +79,7 @@ static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *ou
 	int inputs = model->gated ? 2 : 1;
 	lk_rank_tensors *next = out;
 	double mlp = p.mlp / job->tp, attention = p.attention / job->tp;
-	double ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	double ep = lk_job_ep(job), etp = lk_job_etp(job);
 	if (p.experts > 0) { /* each: out, in */
 		double each = p.experts / model->experts / etp / (inputs + 1);
 		int held = (int)(model->experts / ep);
@@ -213,7 +213,7 @@ int lk_sizes_dp_ranks(const lk_job *job) {
 }
 
 int lk_sizes_edp_ranks(const lk_job *job) {
-	int ep = job->ep > 0 ? job->ep : 1, etp = job->etp > 0 ? job->etp : 1;
+	int ep = lk_job_ep(job), etp = lk_job_etp(job);
 	int ranks = job->dp * job->cp * job->tp / (ep * etp);
 	return ranks > 0 ? ranks : 1;
 }

@@ -6,12 +6,15 @@
  *
  * and k h h / groups of the convolution that gives tokens their positions. */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 double lk_audio_inputs(const lk_audio *audio, int conv) {
+	LK_ASSERT(conv >= 0 && conv < LK_AUDIO_CONVS);
 	return (double)audio->kernel[conv] * (conv > 0 ? audio->width[conv - 1] : audio->channels);
 }
 
 double lk_audio_frames(const lk_audio *audio, int conv, double tokens) {
+	LK_ASSERT(conv < LK_AUDIO_CONVS);
 	for (int later = conv + 1; later < audio->convs; later++) tokens *= audio->stride[later];
 	return tokens;
 }

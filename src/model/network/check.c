@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "model/network/parts.h"
@@ -375,6 +376,7 @@ static lk_status check_tower(const lk_model *model, const char *where, lk_error 
 }
 
 lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err) {
+	LK_ASSERT(where);
 	LK_TRY(network_check_ranges(model, where, err));
 	LK_TRY(check_tower(model, where, err));
 	LK_TRY(check_attention(model, where, err));

@@ -1,12 +1,14 @@
 /* convnet.c: the layers of a convolution net, their parameters and their work. Windows that
  * overhang the image are padded: a stride s leaves ceil(side / s) pixels. */
 #include "model/network/model.h"
+#include "base/check.h"
 
 #include <math.h>
 
 /* ---- shapes ---- */
 
 static double convnet_strided(double side, double stride) {
+	LK_ASSERT(stride > 0);
 	return ceil(side / stride);
 }
 
@@ -28,6 +30,7 @@ lk_conv lk_convnet_stem(const lk_model *model) {
 
 /* Input channels and side of a stage. */
 static void into_stage(const lk_model *model, int stage, double *in, double *side) {
+	LK_ASSERT(stage >= 0 && stage < LK_CONV_STAGES);
 	const lk_convnet *convnet = &model->conv;
 	*in = convnet->stem_width;
 	*side = convnet_strided(convnet_strided(model->image, convnet->stem_stride),
@@ -145,6 +148,7 @@ static void convnet_next(const lk_conv_stage *stage, double in, double side, dou
 }
 
 lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
+	LK_ASSERT(layer >= 0 && model->conv.stages <= LK_CONV_STAGES);
 	int stage = 0, index = layer;
 	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat)
 		index -= model->conv.stage[stage++].repeat;

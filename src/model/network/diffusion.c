@@ -15,12 +15,14 @@
  * pixart_transformer_2d.py.
  */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 enum {
 	SCALE_FRAMES = 4, /* most video VAEs */
 };
 
 lk_dit_unit lk_dit_unit_of(const lk_diffusion *net, lk_dit_block block) {
+	LK_ASSERT(block >= 0 && block < LK_DIT_BLOCKS);
 	static const lk_dit_unit units[LK_DIT_BLOCKS] = {
 		[LK_DIT_REFINE] = {LK_DIT_REFINE, {0}, {true, true, true, 2}},
 		[LK_DIT_DUAL] = {LK_DIT_DUAL, {true, true, true, 9}, {true, true, true, 6}},
@@ -47,6 +49,7 @@ const char *lk_dit_block_name(lk_dit_block block) {
 }
 
 lk_dit_block lk_dit_block_at(const lk_model *model, int layer) {
+	LK_ASSERT(layer >= 0);
 	for (int block = 0, first = 0; block < LK_DIT_BLOCKS; block++) {
 		first += model->dit.repeat[block];
 		if (layer < first) return (lk_dit_block)block;
@@ -202,6 +205,7 @@ static double stream_macs(const lk_model *model, lk_dit_stream stream, double to
 }
 
 static double block_macs(const lk_model *model, lk_dit_block block, double image, double text) {
+	LK_ASSERT(image >= 0 && text >= 0);
 	lk_dit_unit unit = lk_dit_unit_of(&model->dit, block);
 	bool joint = block == LK_DIT_SINGLE || block == LK_DIT_JOINT;
 	double d = model->hidden, all = image + text,

@@ -1,4 +1,5 @@
 /* dlrm.c: read configs of recommendation models; their sizes in closed form. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "model/network/dlrm.h"
 
@@ -31,6 +32,7 @@ static lk_status dlrm_fail_at(const struct reader *reader, const lk_value *value
 
 static lk_status dlrm_whole(const struct reader *reader, const lk_value *value, const char *name,
                             double high, double *out, lk_error *err) {
+	LK_ASSERT(high >= 1);
 	char what[96], hint[96];
 	if (value && value->kind == LK_JSON_NUMBER && value->number >= 1 && value->number <= high &&
 	    value->number == floor(value->number)) {
@@ -44,6 +46,7 @@ static lk_status dlrm_whole(const struct reader *reader, const lk_value *value, 
 
 static lk_status read_widths(const struct reader *reader, const char *name, double *out, int *count,
                              lk_error *err) {
+	LK_ASSERT(*count == 0 || *count == 1);
 	const lk_value *list = lk_json_get(reader->root, name);
 	char what[96];
 	snprintf(what, sizeof what, "%s is not a list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
@@ -58,6 +61,7 @@ static lk_status read_widths(const struct reader *reader, const char *name, doub
 /* Read one of `words`; default: the first. */
 static lk_status dlrm_read_choice(const struct reader *reader, const char *name,
                                   const char *const *words, int *out, lk_error *err) {
+	LK_ASSERT(words[0] && words[1]);
 	const lk_value *value = lk_json_get(reader->root, name);
 	char what[96], hint[128];
 	*out = 0;
@@ -145,6 +149,7 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	LK_TRY(read_widths(&r, "bottom_mlp", out->bottom, &out->bottom_widths, err));
 	out->top_widths = 1; /* the first is the interaction's output */
 	LK_TRY(read_widths(&r, "top_mlp", out->top, &out->top_widths, err));
+	LK_ASSERT(out->bottom_widths < LK_DLRM_LAYERS && out->top_widths <= LK_DLRM_LAYERS);
 	LK_TRY(dlrm_whole(&r, lk_json_get(root, "embedding_dim"), "embedding_dim", 1 << 16, &out->dim,
 	                  err));
 	LK_TRY(dlrm_read_tables(&r, out, err));
@@ -240,6 +245,7 @@ double lk_dlrm_pairs(const lk_dlrm *dlrm) {
 
 /* Sum over the layers of (inputs + extra) * outputs. */
 static double dlrm_layers(const double *widths, int count, double extra) {
+	LK_ASSERT(count >= 1 && count <= LK_DLRM_LAYERS);
 	double sum = 0;
 	for (int i = 1; i < count; i++) sum += (widths[i - 1] + extra) * widths[i];
 	return sum;
@@ -271,6 +277,7 @@ double lk_dlrm_params(const lk_dlrm *dlrm) {
 /* Three products per layer, two for the first, whose input needs no gradient; three for the
  * interaction. */
 double lk_dlrm_flops(const lk_dlrm *dlrm, double batch) {
+	LK_ASSERT(batch >= 0);
 	double n = lk_dlrm_vectors(dlrm);
 	double products = 3 * (dlrm_layers(dlrm->bottom, dlrm->bottom_widths, 0) +
 	                       dlrm_layers(dlrm->top, dlrm->top_widths, 0));
@@ -304,6 +311,7 @@ static double numbers_kept(const lk_dlrm *dlrm) {
 
 void lk_dlrm_hold_dense(const lk_dlrm *dlrm, double samples, double element,
                         double resident[LK_OWNERS]) {
+	LK_ASSERT(samples >= 0 && element > 0);
 	const double single = 4;
 	double dense = lk_dlrm_dense_params(dlrm);
 	resident[LK_OWN_WEIGHTS] = dense * single + (element < single ? dense * element : 0);

@@ -9,6 +9,7 @@
  * num_floating_point_operations of Megatron-LM's megatron/training/training.py, with two
  * differences: the router's matrix counts, low-rank norms do not. */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 /* Matrix parameters applied to one token in a layer. */
 static double layer_matrices(const lk_model *model, int layer) {
@@ -31,6 +32,7 @@ static double decoder_tokens(const lk_model *model, double s) {
 }
 
 double lk_model_head_flops(const lk_model *model, double seq) {
+	LK_ASSERT(seq >= 0);
 	return model->network == LK_NET_CONV ? 0
 	                                     : 6 * decoder_tokens(model, seq) * head_matrices(model);
 }
@@ -38,6 +40,7 @@ double lk_model_head_flops(const lk_model *model, double seq) {
 /* Multiply-adds of a layer's matrices. Keys and values of cross-attention come from the encoder's
  * tokens. */
 static double layer_products(const lk_model *model, int layer, double s) {
+	LK_ASSERT(layer >= 0 && s >= 0);
 	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers,
 		 across = model->tower.crossed && lk_model_layer(model, layer).across;
 	double own = decoder ? decoder_tokens(model, s) : s,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "base/text.h"
 #include "model/network/hf.h"
@@ -58,6 +59,7 @@ static const char *family_forebear(const char *type) {
 /* Whether a config can be read as another type. Marks members of that type as read, even after a
  * missing one. */
 static bool reads_as(const lk_hf_config *config, const char *type) {
+	LK_ASSERT(type);
 	const lk_hf_family *family = lk_hf_family_of(type);
 	lk_hf_config quiet = *config;
 	lk_model model = *family->start;
@@ -228,6 +230,7 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 								 "phimoe|chatglm|qwen|baichuan|internlm2|persimmon";
 	const lk_hf_family *family;
 	LK_TRY(choose_family(config, as, &family, err));
+	LK_ASSERT(family->keys && family->finish);
 	lk_model model = *family->start;
 	lk_copy(model.family, sizeof model.family, family->type);
 	lk_copy(model.name, sizeof model.name, family->type);
@@ -261,6 +264,7 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, const char *
 	if (value->kind != LK_JSON_OBJECT)
 		return lk_hf_wrong_kind(&config, value, "the config", "a JSON object", err);
 	hf_descend(&config);
+	LK_ASSERT(config.object);
 	config.language = config.object;
 	config.read = calloc(config.object->count + 1, sizeof *config.read);
 	if (!config.read) return lk_oom(err);

@@ -44,12 +44,14 @@ typedef struct lk_hf_config {
 	bool as;                  /* read as another type on purpose */
 } lk_hf_config;
 
+/* Derive fields that no key states. */
+typedef lk_status lk_hf_finish_fn(const lk_hf_config *config, lk_model *model, lk_error *err);
+
 typedef struct lk_hf_family {
 	const char *type;      /* model_type */
 	const lk_hf_key *keys; /* ends with names NULL */
 	const lk_model *start;
-	lk_status (*finish)(const lk_hf_config *config, lk_model *model,
-	                    lk_error *err); /* derive what no key states */
+	lk_hf_finish_fn *finish; /* derive what no key states */
 } lk_hf_family;
 
 /* The tables of families, each ended by a NULL type: hf_families.c, hf_gpt.c, hf_encoders.c
@@ -106,6 +108,14 @@ const char *lk_hf_joint_text(const lk_hf_config *config);
 bool lk_hf_beside_tower(const lk_hf_config *config, const char *name);
 void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model);
 
+/* hf_beside.c: parameters of gemma3n's audio encoder; of qwen3_omni's, which end in `out` columns;
+ * likewise added to *sum: of its vocoder and of its speech generator. */
+lk_status lk_hf_conformer_params(const lk_hf_config *config, double out, double *sum,
+                                 lk_error *err);
+lk_status lk_hf_omni_sound(const lk_hf_config *config, double out, double *sum, lk_error *err);
+lk_status lk_hf_vocoder_params(const lk_hf_config *config, double *sum, lk_error *err);
+lk_status lk_hf_talker_params(const lk_hf_config *config, double *sum, lk_error *err);
+
 /* hf_whole.c: language models with image encoders that their configs do not state. */
 lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err);
@@ -138,30 +148,42 @@ lk_status lk_hf_shapes(const lk_hf_config *config, lk_model *model, lk_error *er
 void lk_hf_all_biases(lk_model *model, bool on);
 lk_status lk_hf_four_times(const lk_hf_config *config, lk_model *model, lk_error *err);
 
+/* hf_derived.c: by family, or by what several families share. */
+lk_hf_finish_fn lk_hf_finish_apertus, lk_hf_finish_windowless, lk_hf_finish_windowed,
+	lk_hf_finish_qkv_biased, lk_hf_finish_internlm3, lk_hf_finish_internlm, lk_hf_finish_all_biased,
+	lk_hf_finish_ernie_moe, lk_hf_finish_stablelm, lk_hf_finish_qwen1, lk_hf_finish_minicpm3,
+	lk_hf_finish_hunyuan, lk_hf_finish_deepseek_v32, lk_hf_finish_minimax_m2, lk_hf_finish_grok,
+	lk_hf_finish_hunyuan_moe, lk_hf_finish_bailing, lk_hf_finish_qwen, lk_hf_finish_gemma3n,
+	lk_hf_finish_gpt_oss, lk_hf_finish_chatglm, lk_hf_finish_afmoe, lk_hf_finish_gemma3,
+	lk_hf_finish_arctic, lk_hf_finish_eurobert, lk_hf_finish_phi3small, lk_hf_finish_minicpmv;
+
 /* hf_hybrids.c: networks whose layers differ in their mixers. */
-lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_hf_finish_fn lk_hf_qwen3_next, lk_hf_mllama, lk_hf_minimax, lk_hf_kimi_linear, lk_hf_xlstm,
+	lk_hf_lfm2, lk_hf_lfm2_moe, lk_hf_longcat, lk_hf_mimo_v2, lk_hf_step3, lk_hf_llama4,
+	lk_hf_modernbert;
+/* hf_recurrent.c: state-space layers and RWKV. */
+lk_hf_finish_fn lk_hf_nemotron_h, lk_hf_jamba, lk_hf_bamba, lk_hf_falcon_h1, lk_hf_granite_hybrid,
+	lk_hf_mamba, lk_hf_mamba2, lk_hf_zamba2, lk_hf_rwkv, lk_hf_rwkv5, lk_hf_rwkv7;
+/* Change a layer, which starts from the model's fields about feed-forwards. */
+typedef lk_layer (*lk_hf_layer_fn)(const void *context, lk_layer start, int layer);
+/* Set the order to all layers of the model, changed. */
+lk_status lk_hf_each_layer(const lk_hf_config *config, lk_model *model, lk_hf_layer_fn change,
+                           const void *context, lk_error *err);
+/* One layer in `period`, starting at `offset`. */
+typedef struct lk_hf_period {
+	int period, offset;
+	int usual, other; /* mixers of that layer, of all others */
+} lk_hf_period;
+lk_layer lk_hf_periodic_mixer(const void *period, lk_layer start, int layer);
+/* Attention layers are listed; others have another mixer. */
+typedef struct lk_hf_list {
+	const lk_value *list; /* an array, or NULL: none */
+	int from;             /* number of the first layer */
+	int other;
+} lk_hf_list;
+lk_layer lk_hf_listed_attention(const void *list, lk_layer start, int layer);
+/* A network without attention has no heads; they count as one head of size one. */
+void lk_hf_no_heads(lk_model *model);
 
 /* hf_puzzle.c: layers with parts removed. */
 lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err);

@@ -1,19 +1,17 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
  * those of the configuration classes of the transformers library; layer numbers start at 0. */
 #include "model/network/hf.h"
+#include "base/check.h"
 #include "base/noun.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One layer, starting from the model's fields about feed-forwards. */
-typedef lk_layer (*hybrid_layer_fn)(const void *context, lk_layer start, int layer);
-
-static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybrid_layer_fn change,
-                              const void *context, lk_error *err) {
+lk_status lk_hf_each_layer(const lk_hf_config *config, lk_model *model, lk_hf_layer_fn change,
+                           const void *context, lk_error *err) {
+	LK_ASSERT(change && model->layers >= 0);
 	if (model->layers > 10000)
 		return lk_hf_fail(config, NULL, err, "%d %s too many", model->layers,
 		                  lk_noun(model->layers, "layer is", "layers are"));
@@ -26,28 +24,17 @@ static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybri
 	return status;
 }
 
-/* One layer in `period`, starting at `offset`. */
-struct hybrid_period {
-	int period, offset;
-	int usual, other; /* mixers of that layer, of all others */
-};
-
-static lk_layer periodic_mixer(const void *context, lk_layer start, int layer) {
-	const struct hybrid_period *at = context;
+lk_layer lk_hf_periodic_mixer(const void *context, lk_layer start, int layer) {
+	LK_ASSERT(layer >= 0);
+	const lk_hf_period *at = context;
 	bool hit = at->period > 0 && layer % at->period == at->offset % at->period;
 	start.mixers = hit ? at->usual : at->other;
 	return start;
 }
 
-/* Attention layers are listed; others have another mixer. */
-struct hybrid_list {
-	const lk_value *list; /* an array, or NULL: none */
-	int from;             /* number of the first layer */
-	int other;
-};
-
-static lk_layer listed_attention(const void *context, lk_layer start, int layer) {
-	const struct hybrid_list *at = context;
+lk_layer lk_hf_listed_attention(const void *context, lk_layer start, int layer) {
+	LK_ASSERT(layer >= 0);
+	const lk_hf_list *at = context;
 	start.mixers = at->other;
 	for (size_t i = 0; at->list && i < at->list->count; i++) {
 		const lk_value *item = &at->list->items[i];
@@ -57,8 +44,7 @@ static lk_layer listed_attention(const void *context, lk_layer start, int layer)
 	return start;
 }
 
-/* A network without attention has no heads; they count as one head of size one. */
-static void no_heads(lk_model *model) {
+void lk_hf_no_heads(lk_model *model) {
 	model->heads = model->kv_heads = model->head_dim = 1;
 	model->rotary_base = 0;
 }
@@ -66,7 +52,7 @@ static void no_heads(lk_model *model) {
 /* ---- gated delta net ---- */
 
 lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	struct hybrid_period full = {4, 3, LK_MIXER_ATTENTION, LK_MIXER_DELTA};
+	lk_hf_period full = {4, 3, LK_MIXER_ATTENTION, LK_MIXER_DELTA};
 	LK_TRY(lk_hf_int(config, "linear_num_key_heads", &model->delta_key_heads, err));
 	LK_TRY(lk_hf_int(config, "linear_num_value_heads", &model->delta_value_heads, err));
 	LK_TRY(lk_hf_int(config, "linear_key_head_dim", &model->delta_key_dim, err));
@@ -80,7 +66,7 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 	full.offset = full.period - 1;
 	const lk_value *types = lk_hf_find(config, "layer_types");
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_DELTA, model, err);
-	return hybrid_order(config, model, periodic_mixer, &full, err);
+	return lk_hf_each_layer(config, model, lk_hf_periodic_mixer, &full, err);
 }
 
 /* kimi_linear (moonshotai/Kimi-Linear-48B-A3B, modeling_kimi.py): linear_attn_config lists the
@@ -105,10 +91,10 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 	model->no_positions = nope;
 	if (nope) model->rotary_base = 0;
 	LK_TRY(lk_hf_shapes(config, model, err));
-	struct hybrid_list attends = {lk_hf_find(&part, "full_attn_layers"), 1, LK_MIXER_DELTA};
+	lk_hf_list attends = {lk_hf_find(&part, "full_attn_layers"), 1, LK_MIXER_DELTA};
 	if (!attends.list || attends.list->kind != LK_JSON_ARRAY)
 		return lk_hf_fail(config, attends.list, err, "full_attn_layers is not a list of layers");
-	return hybrid_order(config, model, listed_attention, &attends, err);
+	return lk_hf_each_layer(config, model, lk_hf_listed_attention, &attends, err);
 }
 
 /* xlstm (arXiv 2503.13427): only mLSTM cells. Queries, keys, values, the output gate and two gates
@@ -144,17 +130,17 @@ lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err
 	double scales = (double)model->layers * (heads - 1) * value;
 	if (scales > 1 << 30) return lk_hf_fail(config, NULL, err, "norms of %g numbers", scales);
 	model->loose = (int)scales;
-	no_heads(model);
+	lk_hf_no_heads(model);
 	lk_hf_warn(config, "mLSTM is priced as a gated delta net, whose chunks do a little more");
-	struct hybrid_period all = {1, 0, LK_MIXER_DELTA, 0};
-	return hybrid_order(config, model, periodic_mixer, &all, err);
+	lk_hf_period all = {1, 0, LK_MIXER_DELTA, 0};
+	return lk_hf_each_layer(config, model, lk_hf_periodic_mixer, &all, err);
 }
 
 /* ---- short convolutions ---- */
 
 static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layer_types");
-	struct hybrid_list attends = {lk_hf_find(config, "full_attn_idxs"), 0, LK_MIXER_CONV};
+	lk_hf_list attends = {lk_hf_find(config, "full_attn_idxs"), 0, LK_MIXER_CONV};
 	bool biases = false;
 	LK_TRY(lk_hf_flag(config, "conv_bias", &biases, err));
 	LK_TRY(lk_hf_int(config, "conv_L_cache", &model->short_conv, err));
@@ -168,7 +154,7 @@ static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_erro
 		return lk_hf_wrong_kind(config, attends.list, "full_attn_idxs", "a list of layers", err);
 	if (!attends.list)
 		return lk_hf_fail(config, NULL, err, "neither layer_types nor full_attn_idxs is stated");
-	return hybrid_order(config, model, listed_attention, &attends, err);
+	return lk_hf_each_layer(config, model, lk_hf_listed_attention, &attends, err);
 }
 
 /* lfm2: 2/3 of the stated width, rounded up to a multiple, unless the config switches that off
@@ -231,336 +217,6 @@ lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *e
 	return status;
 }
 
-/* ---- Mamba ---- */
-
-/* The inner width: stated, or heads times their size, or `expand` times the hidden size. */
-static lk_status inner_width(const lk_hf_config *config, lk_model *model, int head, double expand,
-                             lk_error *err) {
-	LK_TRY(lk_hf_real(config, "mamba_expand|expand", &expand, err));
-	double wide =
-		head > 0 && model->ssm_heads > 0 ? (double)head * model->ssm_heads : expand * model->hidden;
-	if (wide > INT_MAX) return lk_hf_fail(config, NULL, err, "Mamba's inner width is too large");
-	if (model->ssm_inner == 0) model->ssm_inner = (int)wide;
-	return LK_OK;
-}
-
-/* Mamba-2 in the form of bamba, falcon_h1 and granitemoehybrid. */
-static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int head = 0;
-	const lk_value *automatic = lk_hf_find(config, "mamba_d_head");
-	LK_TRY(lk_hf_int(config, "mamba_d_ssm", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_heads", &model->ssm_heads, err));
-	if (automatic && automatic->kind == LK_JSON_NUMBER)
-		LK_TRY(lk_hf_int(config, "mamba_d_head", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
-	return inner_width(config, model, head, 2, err);
-}
-
-lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *list = lk_hf_find(config, "attn_layer_indices"),
-				   *types = lk_hf_find(config, "layer_types|layers_block_type");
-	LK_TRY(bamba_sizes(config, model, err));
-	LK_TRY(lk_hf_shapes(config, model, err));
-	if (list && list->kind != LK_JSON_ARRAY)
-		return lk_hf_wrong_kind(config, list, "attn_layer_indices", "a list of layers", err);
-	if (types && !list) return lk_hf_layer_kinds(config, types, 0, model, err);
-	struct hybrid_list attends = {list, 0, LK_MIXER_SSM};
-	return hybrid_order(config, model, listed_attention, &attends, err);
-}
-
-/* Every layer has attention and Mamba-2 on the same input. */
-lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	struct hybrid_period all = {1, 0, LK_MIXER_ATTENTION | LK_MIXER_SSM, 0};
-	LK_TRY(lk_hf_flag(config, "mamba_rms_norm", &model->ssm_norm, err));
-	LK_TRY(bamba_sizes(config, model, err));
-	LK_TRY(lk_hf_shapes(config, model, err));
-	return hybrid_order(config, model, periodic_mixer, &all, err);
-}
-
-/* Without experts the shared MLP is the only one. */
-lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *types = lk_hf_find(config, "layer_types|layers_block_type");
-	LK_TRY(bamba_sizes(config, model, err));
-	model->no_positions = lk_hf_says(config, "position_embedding_type", "nope");
-	if (model->no_positions) model->rotary_base = 0;
-	if (model->experts == 0)
-		LK_TRY(lk_hf_int(config, "shared_intermediate_size", &model->ffn, err));
-	LK_TRY(lk_hf_shapes(config, model, err));
-	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
-	struct hybrid_list none = {NULL, 0, LK_MIXER_SSM};
-	return hybrid_order(config, model, listed_attention, &none, err);
-}
-
-/* The layers of Zamba2: Mamba-2; "hybrid" layers have one of the shared blocks before it. */
-static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	const lk_value *types = lk_hf_find(config, "layers_block_type|layer_types");
-	int count = 0;
-	lk_hf_find(config, "hybrid_layer_ids"); /* repeats it as numbers */
-	if (!types || types->kind != LK_JSON_ARRAY || types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layers_block_type does not name %d %s", model->layers,
-		           lk_noun(model->layers, "layer", "layers"));
-		return lk_hint(err, "give \"mamba\" or \"hybrid\" for each");
-	}
-	lk_layer *layers = calloc(2 * types->count, sizeof *layers);
-	lk_status status = layers ? LK_OK : lk_oom(err);
-	for (size_t i = 0; status == LK_OK && i < types->count; i++) {
-		const lk_value *item = &types->items[i];
-		const char *text = item->kind == LK_JSON_STRING ? item->text : "";
-		bool hybrid = strcmp(text, "hybrid") == 0;
-		if (hybrid)
-			layers[count++] =
-				(lk_layer){.mixers = LK_MIXER_ATTENTION, .ffn = LK_FFN_DENSE, .causal = true};
-		layers[count++] = (lk_layer){.mixers = LK_MIXER_SSM, .causal = true};
-		if (hybrid || strcmp(text, "mamba") == 0) continue;
-		status = lk_hf_fail(config, item, err, "layers_block_type is not mamba or hybrid");
-	}
-	if (status == LK_OK) status = lk_hf_order(config, layers, count, model, err);
-	if (status == LK_OK) model->layers = count;
-	free(layers);
-	return status;
-}
-
-/* zamba2: attention reads twice the hidden size, with heads for that width. The low-rank pairs
- * parallel to the MLP's products are always present (Zamba2MLP). */
-lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int rank = 128, inputs = 0, head = 0;
-	bool rotary = false, attends = false, biases = false;
-	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
-	                   "ffn_hidden_size|state_size|num_layers|time_step_rank");
-	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
-		return lk_hf_fail(config, NULL, err, "hidden size %d of %d %s is too large", model->hidden,
-		                  model->layers, lk_noun(model->layers, "layer", "layers"));
-	if (model->ffn == 0) model->ffn = 4 * model->hidden;
-	inputs = model->attention_inputs = 2 * model->hidden;
-	LK_TRY(lk_hf_int(config, "attention_hidden_size", &inputs, err));
-	LK_TRY(lk_hf_int(config, "n_mamba_heads", &model->ssm_heads, err));
-	LK_TRY(lk_hf_int(config, "mamba_headdim", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_ngroups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(inner_width(config, model, head, 2, err));
-	LK_TRY(lk_hf_int(config, "num_mem_blocks", &model->shared_sets, err));
-	LK_TRY(lk_hf_int(config, "adapter_rank", &rank, err));
-	LK_TRY(lk_hf_flag(config, "use_shared_attention_adapter", &attends, err));
-	LK_TRY(lk_hf_flag(config, "use_mem_rope", &rotary, err));
-	LK_TRY(lk_hf_flag(config, "add_bias_linear", &biases, err));
-	if (biases || inputs != model->attention_inputs)
-		return lk_hf_fail(config, NULL, err,
-		                  "add_bias_linear, or an attention_hidden_size that is not twice the "
-		                  "hidden_size, is not modelled");
-	model->use_mlp_rank = rank;
-	model->use_qkv_rank = attends ? rank : 0;
-	model->no_positions = !rotary;
-	if (!rotary) model->rotary_base = 0;
-	if (model->kv_heads == 0) model->kv_heads = model->heads;
-	if (model->head_dim == 0) model->head_dim = model->attention_inputs / model->heads;
-	return zamba2_order(config, model, err);
-}
-
-/* Mamba-1 with norms on its small products; attention without positions. */
-lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	struct hybrid_period full = {8, 4, LK_MIXER_ATTENTION, LK_MIXER_SSM};
-	const lk_value *rank = lk_hf_find(config, "mamba_dt_rank");
-	int every = 2, offset = 1;
-	LK_TRY(lk_hf_int(config, "attn_layer_period", &full.period, err));
-	LK_TRY(lk_hf_int(config, "attn_layer_offset", &full.offset, err));
-	LK_TRY(lk_hf_int(config, "expert_layer_period", &every, err));
-	LK_TRY(lk_hf_int(config, "expert_layer_offset", &offset, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	if (rank && rank->kind == LK_JSON_NUMBER)
-		LK_TRY(lk_hf_int(config, "mamba_dt_rank", &model->ssm_rank, err));
-	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_inner_layernorms", &model->ssm_norm, err));
-	lk_hf_pass(config, "calc_logits_for_entire_prompt");
-	LK_TRY(inner_width(config, model, 0, 2, err));
-	model->moe_every = every;
-	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;
-	if (model->experts == 1) model->experts = 0; /* one expert is a dense MLP */
-	LK_TRY(lk_hf_shapes(config, model, err));
-	model->window = 0;
-	return hybrid_order(config, model, periodic_mixer, &full, err);
-}
-
-/* Configs of state-spaces/mamba: the embedding is padded to a multiple of rows. Members that add
- * attention, MLPs or mixers other than Mamba-1 to some layers are refused. */
-static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int multiple = 8;
-	lk_hf_config mixer;
-	if (lk_json_get(config->object, "model_type")) return LK_OK;
-	LK_TRY(lk_hf_part(config, "ssm_cfg", model->ssm == 2 ? "layer" : "", &mixer, err));
-	LK_TRY(lk_hf_int(config, "pad_vocab_size_multiple", &multiple, err));
-	if (multiple > 1 && model->vocab <= INT_MAX - multiple)
-		model->vocab = (model->vocab + multiple - 1) / multiple * multiple;
-	return LK_OK;
-}
-
-/* mamba, falcon_mamba: only Mamba-1. */
-lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(mamba_rows(config, model, err));
-	const lk_value *rank = lk_hf_find(config, "time_step_rank");
-	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel", &model->ssm_conv, err));
-	if (rank && rank->kind == LK_JSON_NUMBER)
-		LK_TRY(lk_hf_int(config, "time_step_rank", &model->ssm_rank, err));
-	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "use_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(inner_width(config, model, 0, 2, err));
-	no_heads(model);
-	snprintf(model->order, sizeof model->order, "M");
-	return LK_OK;
-}
-
-lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int head = 64;
-	if (!lk_json_get(config->object,
-	                 "model_type")) { /* state-spaces/mamba: twice the width, one group */
-		model->ssm_heads = model->hidden / 32;
-		model->ssm_groups = 1;
-	}
-	LK_TRY(lk_hf_int(config, "num_heads", &model->ssm_heads, err));
-	LK_TRY(lk_hf_int(config, "head_dim", &head, err));
-	LK_TRY(lk_hf_int(config, "n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
-	if (model->ssm_heads > 0 && head > 0 && head <= INT_MAX / model->ssm_heads)
-		model->ssm_inner = head * model->ssm_heads;
-	model->ssm_rank = 1; /* it has none */
-	LK_TRY(lk_hf_mamba(config, model, err));
-	model->ssm_rank = 0;
-	return LK_OK;
-}
-
-/* rwkv: RWKV-4. A missing width follows from the hidden size. */
-lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	if (model->rwkv_inner == 0) model->rwkv_inner = model->hidden;
-	LK_TRY(lk_hf_four_times(config, model, err));
-	no_heads(model);
-	snprintf(model->order, sizeof model->order, "R-");
-	return LK_OK;
-}
-
-/* rwkv5, rwkv6: an MLP 3.5 times as wide, rounded down to a multiple of 32; low ranks of version 6
- * twice as wide at the largest size (modeling_rwkv6.py). */
-lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	bool large = model->hidden == 4096;
-	lk_hf_pass(config, "head_size_divisor|model_version|num_attention_heads|max_context_length");
-	LK_TRY(lk_hf_int(config, "head_size", &model->rwkv_head, err));
-	if (model->hidden > INT_MAX / 4)
-		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
-	if (model->ffn == 0) model->ffn = (int)(3.5 * model->hidden) / 32 * 32;
-	model->rwkv_ranks[0] = model->rwkv == 6 ? (large ? 64 : 32) : 0;
-	model->rwkv_ranks[1] = model->rwkv == 6 ? (large ? 128 : 64) : 0;
-	return lk_hf_rwkv(config, model, err);
-}
-
-/* rwkv7 of flash-linear-attention; missing low ranks are refused. */
-lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	static const char *const names[] = {"decay_low_rank_dim", "a_low_rank_dim", "v_low_rank_dim",
-	                                    "gate_low_rank_dim"};
-	const lk_value *attention = lk_hf_find(config, "attn"), *wide = lk_hf_find(config, "value_dim");
-	double ratio = 4;
-	int width = model->hidden;
-	bool biases = true;
-	lk_hf_pass(config, "attn_mode|num_heads|hidden_ratio|norm_first|norm_eps|fuse_norm|use_l2warp|"
-	                   "fuse_cross_entropy|fuse_linear_cross_entropy");
-	for (int i = 0; i < 4; i++) {
-		LK_TRY(lk_hf_int(config, names[i], &model->rwkv_ranks[i], err));
-		if (model->rwkv_ranks[i] > 0) continue;
-		lk_hf_fail(config, NULL, err, "the rwkv7 config does not state %s", names[i]);
-		return lk_hint(err, "add \"%s\": NUMBER", names[i]);
-	}
-	LK_TRY(lk_hf_int(config, "head_dim", &model->rwkv_head, err));
-	LK_TRY(lk_hf_real(config, "hidden_ratio", &ratio, err));
-	LK_TRY(lk_hf_flag(config, "norm_bias", &biases, err));
-	if (wide) LK_TRY(lk_hf_int(config, "value_dim", &width, err));
-	if (attention || width != model->hidden || !biases)
-		return lk_hf_fail(config, attention, err,
-		                  "layers of attention, values of another width, or norms without biases "
-		                  "are not modelled");
-	if (!(ratio * model->hidden <= 1 << 24))
-		return lk_hf_fail(config, NULL, err, "hidden_ratio is %g", ratio);
-	if (model->ffn == 0) model->ffn = ((int)(ratio * model->hidden) + 31) / 32 * 32;
-	return lk_hf_rwkv(config, model, err);
-}
-
-/* The letter of a named layer kind; '?': unknown. */
-static char nemotron_letter(const lk_value *kind) {
-	static const char *const names[] = {"mamba", "attention", "mlp", "moe"};
-	for (size_t i = 0; kind->kind == LK_JSON_STRING && i < 4; i++)
-		if (strcmp(kind->text, names[i]) == 0) return "M*-E"[i];
-	return '?';
-}
-
-/* hybrid_override_pattern: one letter per layer: M Mamba-2, * attention, - MLP, E experts; or
- * layers_block_type: their names. */
-static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pattern,
-                                  lk_model *model, lk_error *err) {
-	bool text = pattern->kind == LK_JSON_STRING;
-	size_t count = text ? strlen(pattern->text) : pattern->count;
-	lk_layer *layers = calloc(count + 1, sizeof *layers);
-	lk_status status = layers ? LK_OK : lk_oom(err);
-	for (size_t i = 0; i < count && status == LK_OK; i++) {
-		char letter = text ? pattern->text[i] : nemotron_letter(&pattern->items[i]);
-		if (letter == 'M') layers[i].mixers = LK_MIXER_SSM;
-		else if (letter == '*') layers[i].mixers = LK_MIXER_ATTENTION;
-		else if (letter == '-') layers[i].ffn = LK_FFN_DENSE;
-		else if (letter == 'E') layers[i].ffn = LK_FFN_EXPERTS;
-		else {
-			lk_hf_fail(config, pattern, err, "hybrid_override_pattern has the letter '%c'",
-			           letter >= ' ' && letter <= '~' ? letter : '?');
-			status = lk_hint(err, "M, *, - and E are modelled");
-		}
-	}
-	if (status == LK_OK && (count == 0 || count != (size_t)model->layers)) {
-		lk_hf_fail(config, pattern, err, "hybrid_override_pattern has %zu letters for %d %s", count,
-		           model->layers, lk_noun(model->layers, "layer", "layers"));
-		status = lk_hint(err, "give one letter per layer");
-	}
-	if (status == LK_OK) status = lk_hf_order(config, layers, (int)count, model, err);
-	free(layers);
-	return status;
-}
-
-lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int head = 0, shared = 1, width = 0;
-	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern"),
-				   *kinds = lk_hf_find(config, "layers_block_type|layer_types");
-	if (!pattern) pattern = kinds;
-	lk_hf_pass(config, "time_step_rank|mtp_layers_block_type|mtp_hybrid_override_pattern");
-	LK_TRY(lk_hf_int(config, "mamba_num_heads", &model->ssm_heads, err));
-	LK_TRY(lk_hf_int(config, "mamba_head_dim", &head, err));
-	LK_TRY(lk_hf_int(config, "ssm_state_size|mamba_state_dim", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "n_groups|mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel|mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size|mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_bias|mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_int(config, "moe_latent_size", &model->expert_latent, err));
-	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
-	LK_TRY(inner_width(config, model, head, 2, err));
-	if (model->ffn == 0) model->ffn = model->expert_ffn;
-	LK_TRY(lk_hf_shapes(config, model, err));
-	LK_TRY(lk_hf_int(config, "n_shared_experts", &shared, err));
-	if (width > 0 && shared > 0 && width <= INT_MAX / shared) model->shared_ffn = width * shared;
-	model->window = 0;
-	model->no_positions = true;
-	if (pattern && (pattern->kind == LK_JSON_STRING || pattern->kind == LK_JSON_ARRAY))
-		return nemotron_letters(config, pattern, model, err);
-	lk_hf_fail(config, pattern, err, "the nemotron_h config does not state its layers");
-	return lk_hint(err, "add \"hybrid_override_pattern\", a letter of M*-E for each layer");
-}
-
 /* ---- layers that read images ---- */
 
 static lk_layer listed_across(const void *context, lk_layer start, int layer) {
@@ -582,7 +238,7 @@ lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *er
 		return lk_hint(err, "give the whole config, with cross_attention_layers and vision_config");
 	}
 	if (model->hidden <= INT_MAX / 8) model->loose = 8 * model->hidden;
-	return hybrid_order(config, model, listed_across, list, err);
+	return lk_hf_each_layer(config, model, listed_across, list, err);
 }
 
 /* ---- lightning attention ---- */
@@ -600,7 +256,7 @@ static lk_layer minimax_mixer(const void *context, lk_layer start, int layer) {
 }
 
 lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	struct hybrid_period full = {2, 0, LK_MIXER_ATTENTION, LK_MIXER_LIGHTNING};
+	lk_hf_period full = {2, 0, LK_MIXER_ATTENTION, LK_MIXER_LIGHTNING};
 	struct minimax_types listed = {lk_hf_find(config, "attn_type_list")};
 	const lk_value *types = lk_hf_find(config, "layer_types");
 	lk_hf_pass(config, "layernorm_full_attention_alpha|layernorm_full_attention_beta|"
@@ -611,13 +267,13 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
-	if (!listed.list) return hybrid_order(config, model, periodic_mixer, &full, err);
+	if (!listed.list) return lk_hf_each_layer(config, model, lk_hf_periodic_mixer, &full, err);
 	if (listed.list->kind != LK_JSON_ARRAY || listed.list->count != (size_t)model->layers) {
 		lk_hf_fail(config, listed.list, err, "attn_type_list is not a list of %d %s", model->layers,
 		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give 0 or 1 for each layer");
 	}
-	return hybrid_order(config, model, minimax_mixer, &listed, err);
+	return lk_hf_each_layer(config, model, minimax_mixer, &listed, err);
 }
 
 /* ---- attention of two shapes, listed layers with experts ---- */
@@ -668,7 +324,7 @@ lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *e
 			                        "a list of 0 or 1 for each layer", err);
 	}
 	LK_TRY(lk_hf_shapes(config, model, err));
-	return hybrid_order(config, model, marked_layer, &marked, err);
+	return lk_hf_each_layer(config, model, marked_layer, &marked, err);
 }
 
 /* Layers with experts, as a text ("4,5,6") or a list. */
@@ -695,7 +351,7 @@ lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err
 		return lk_hf_wrong_kind(config, listed, "moe_layers_enum",
 		                        "the layers that have experts, as in 4,5,6", err);
 	LK_TRY(lk_hf_shapes(config, model, err));
-	return hybrid_order(config, model, step3_layer, listed, err);
+	return lk_hf_each_layer(config, model, step3_layer, listed, err);
 }
 
 /* ---- chunks, windows ---- */
@@ -745,7 +401,7 @@ lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *er
 		layers.rope = NULL;
 	model->window = layers.chunk;
 	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
-	return hybrid_order(config, model, llama4_layer, &layers, err);
+	return lk_hf_each_layer(config, model, llama4_layer, &layers, err);
 }
 
 static lk_layer modernbert_layer(const void *context, lk_layer start, int layer) {
@@ -766,5 +422,5 @@ lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error
 	model->context = model->position_rows; /* rotary: no table */
 	model->position_rows = 0;
 	if (model->window == 0) return LK_OK;
-	return hybrid_order(config, model, modernbert_layer, &every, err);
+	return lk_hf_each_layer(config, model, modernbert_layer, &every, err);
 }

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "model/network/hf.h"
 
 void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
+	LK_ASSERT((value || config->object) && config->file);
 	const lk_value *at = value ? value : config->object;
 	snprintf(out, size, "%s:%d:%d", config->file, at->line, at->column);
 }
@@ -48,6 +50,7 @@ static const lk_value *member(const lk_hf_config *config, const char *name) {
 }
 
 static void mark_read(const lk_hf_config *config, const lk_value *value) {
+	LK_ASSERT(!config->read || config->language);
 	const lk_value *object = config->language;
 	if (!config->read || !value) return;
 	if (value >= object->items && value < object->items + object->count)
@@ -80,6 +83,7 @@ static const lk_value *find_any(const lk_hf_config *config, const char *names) {
 	while (*names) {
 		char name[64];
 		size_t length = strcspn(names, "|");
+		LK_ASSERT(length > 0 && length < sizeof name);
 		snprintf(name, sizeof name, "%.*s", (int)length, names);
 		const lk_value *value = member(config, name);
 		names += length + (names[length] == '|');
@@ -97,6 +101,7 @@ const lk_value *lk_hf_find(const lk_hf_config *config, const char *names) {
 }
 
 void lk_hf_pass(const lk_hf_config *config, const char *names) {
+	LK_ASSERT(*names && (!config->read || config->language));
 	const lk_value *object = config->language;
 	for (size_t i = 0; config->read && i < object->count; i++)
 		if (lk_hf_listed(object->keys[i], names)) config->read[i] = true;
@@ -114,6 +119,7 @@ bool lk_hf_listed(const char *name, const char *names) {
 
 lk_status lk_hf_part(const lk_hf_config *config, const char *name, const char *known,
                      lk_hf_config *part, lk_error *err) {
+	LK_ASSERT(part != config);
 	const lk_value *object = lk_hf_find(config, name);
 	*part = *config;
 	part->object = part->root = NULL;
@@ -169,6 +175,7 @@ static const lk_value *equal_items(const lk_value *value) {
 
 static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
                              int low, int *out, lk_error *err) {
+	LK_ASSERT(low == 0 || low == 1);
 	value = equal_items(value);
 	if (value->kind == LK_JSON_FALSE && low == 0) { /* false: none */
 		*out = 0;
@@ -229,6 +236,8 @@ static lk_status hf_missing(const lk_hf_config *config, const lk_hf_key *key, co
 
 lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
                          lk_error *err) {
+	LK_ASSERT(key->kind == LK_HF_INT || (!key->required && !key->null_clears));
+	LK_ASSERT(key->offset < sizeof *model);
 	const lk_value *value = find_any(config, key->names);
 	char *field = (char *)model + key->offset;
 	if (!value || value->kind == LK_JSON_NULL) {

@@ -1,5 +1,6 @@
 /* hf_layers.c: lists of layers in configs. */
 #include "model/network/hf.h"
+#include "base/check.h"
 #include "base/noun.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 lk_status lk_hf_order(const lk_hf_config *config, const lk_layer *layers, int count,
                       lk_model *model, lk_error *err) {
+	LK_ASSERT(count >= 0);
 	char order[sizeof model->order];
 	lk_model listed = *model;
 	if (lk_model_set_order(&listed, layers, count)) {

@@ -8,6 +8,7 @@
  * refused by name. */
 #include "io/json.h"
 #include "model/network/hf.h"
+#include "base/check.h"
 #include "base/noun.h"
 
 #include <limits.h>
@@ -70,6 +71,7 @@ static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, co
 
 /* The default width is the widest; layers of that width state none. */
 static void puzzle_widest(lk_model *model, lk_layer *layers, int count) {
+	LK_ASSERT(count >= 0);
 	for (int i = 0; i < count; i++)
 		if (layers[i].width > model->ffn) model->ffn = layers[i].width;
 	for (int i = 0; i < count; i++)

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "model/network/parts.h"
 
 /* Read one item at *text and move *text past it; false at the end or if it is not an item. */
 static bool read_item(const char **text, const lk_model *model, lk_layer *out, int *repeat) {
+	LK_ASSERT(*text >= model->order && *text < model->order + sizeof model->order);
 	const char *at = *text + strspn(*text, " ");
 	long times = 0;
 	bool letters = false, local = false;
@@ -43,6 +45,7 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 
 /* The layer of an order; all zero if that is not a list of layers. */
 static lk_layer listed_layer(const lk_model *model, int layer) {
+	LK_ASSERT(layer >= 0 && model->order[0]);
 	const char *at = model->order;
 	int first = 0, repeat;
 	lk_layer item;
@@ -109,6 +112,7 @@ bool lk_model_reuses(const lk_model *model, int layer) {
 }
 
 bool lk_layer_repeats(const lk_model *model, int layer) {
+	LK_ASSERT(layer >= 0);
 	/* the first layer of a stack holds the table of relative positions */
 	bool first = layer == 0 || (model->network == LK_NET_ENCDEC && layer == model->layers);
 	bool second = layer == 1 || (model->network == LK_NET_ENCDEC && layer == model->layers + 1);
@@ -165,6 +169,7 @@ static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 	}
 	if (layer->ffn == LK_FFN_DENSE) out[used++] = '-';
 	if (layer->ffn == LK_FFN_EXPERTS) out[used++] = 'E';
+	LK_ASSERT(used < LAYER_TEXT);
 	out[used] = '\0';
 	if (layer->ffn == LK_FFN_DENSE && layer->width > 0)
 		snprintf(out + used, LAYER_TEXT - used, "%d", layer->width);
@@ -172,6 +177,7 @@ static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 
 /* The number of layers after which a list repeats; all of them if it does not. */
 static int list_period(const lk_layer *layers, int count) {
+	LK_ASSERT(count >= 0);
 	for (int period = 1; period < count; period++) {
 		int i = period;
 		while (i < count && lk_layer_same(&layers[i], &layers[i - period])) i++;
@@ -193,10 +199,12 @@ bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
 		if (order.used + length >= order.size) return false;
 		lk_text_add(&order, "%s%s%s", order.used > 0 ? " " : "", times, letters);
 	}
+	LK_ASSERT(order.used == 0 || lk_model_order_valid(model));
 	return order.used > 0;
 }
 
 const lk_model *lk_model_seen(const lk_model *model, const lk_layer *layer, lk_model *room) {
+	LK_ASSERT(room != model);
 	if (model->window_kv_heads == 0 || layer->window == 0) return model;
 	*room = *model;
 	room->kv_heads = model->window_kv_heads;

@@ -3,6 +3,7 @@
  * layer both sums agree. Queries, keys, values and an output gate are separate matrices even if one
  * product makes them all, as Megatron-LM splits them for Muon. */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 /* Add `count` copies of an MLP; `joined`: gate and input are one matrix. */
 static void add_mlp(const lk_model *model, double hidden, double width, double count, bool joined,
@@ -39,6 +40,7 @@ static void add_use_matrices(const lk_model *model, lk_matrices *list) {
 }
 
 void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrices *out) {
+	LK_ASSERT(layer >= 0);
 	*out = (lk_matrices){0};
 	if (model->network == LK_NET_CONV) return;
 	if (model->network == LK_NET_DIFFUSION) {

@@ -10,6 +10,7 @@
  * indexer a query attends to its best k keys in the latent space, 2r + e wide, plus Hi (Di + 1) per
  * scored pair (arXiv 2512.02556). */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 static lk_weights head_attention(const lk_model *model) {
 	double h = model->hidden, in = lk_model_attention_inputs(model),
@@ -102,6 +103,7 @@ static double pair_width(const lk_model *model) {
 }
 
 static double causal_pairs(double s, double window) {
+	LK_ASSERT(s >= 0 && window >= 0);
 	if (window <= 0 || window >= s) return s * s / 2;
 	return s * window - window * window / 2;
 }

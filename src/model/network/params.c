@@ -8,6 +8,7 @@
  *
  * Whole numbers below 2^53 are exact in a double; lk_model_check refuses larger networks. */
 #include "model/network/parts.h"
+#include "base/check.h"
 
 static lk_weights params_mlp(const lk_model *model, double hidden, double width, bool bias) {
 	lk_weights sum = lk_weights_linear(width, hidden, bias);
@@ -41,6 +42,7 @@ static void add_experts(const lk_model *model, lk_layer_weights *sum) {
 }
 
 static lk_layer_weights conv_weights(const lk_model *model, int layer) {
+	LK_ASSERT(model->network == LK_NET_CONV);
 	lk_conv_unit unit = lk_convnet_unit(model, layer);
 	return (lk_layer_weights){.mlp = {lk_convnet_unit_matrices(model, &unit), 0},
 	                          .norms = {0, lk_convnet_unit_norms(model, &unit)}};

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "base/text.h"
 #include "io/csv.h"
@@ -34,6 +35,7 @@ static bool preset_name(const char *file, char *out) {
 
 /* The data file of the next preset from *index on, or NULL; *index moves after it. */
 static const char *next_preset(int *index, char *name, size_t *size) {
+	LK_ASSERT(*index >= 0);
 	const char *file, *bytes;
 	while ((bytes = lk_data_file_at((*index)++, &file, size)) != NULL)
 		if (preset_name(file, name)) return bytes;
@@ -69,6 +71,7 @@ static lk_status presets_parse(const char *name, const char *bytes, size_t size,
 /* Normalise a name for comparison: lower case, without '-', '_' and blanks, except that one between
  * two digits becomes '-'. So "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
 static void canonical(const char *name, char *out, size_t size) {
+	LK_ASSERT(size > 0);
 	size_t used = 0;
 	for (size_t i = 0; name[i] && used + 1 < size; i++) {
 		bool blank = strchr("-_ ", name[i]) != NULL;

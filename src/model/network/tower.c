@@ -3,8 +3,10 @@
 #include <stdio.h>
 
 #include "model/network/parts.h"
+#include "base/check.h"
 
 bool lk_model_tower(const lk_model *model, lk_model *out) {
+	LK_ASSERT(out != model);
 	const lk_tower *tower = &model->tower;
 	if (tower->layers <= 0) return false;
 	bool biases = tower->biases > 0;
