@@ -30,13 +30,6 @@ static void figure(lk_report *writer, const lk_prediction *prediction, const cha
 	lk_report_figure(writer, label, shown(value, text, sizeof text), range, note);
 }
 
-static char *predict_tera(double flops, char *out, size_t size) {
-	return lk_fixed(flops / 1e12, 1, out, size);
-}
-static char *predict_plain(double number, char *out, size_t size) {
-	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
-}
-
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], rate[TEXT], detail[LINE], of[LINE];
 	snprintf(
@@ -57,12 +50,12 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 		figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		       lk_format_thousands, "");
 	else
-		figure(writer, prediction, rate, prediction->samples_per_s, -1, predict_plain,
+		figure(writer, prediction, rate, prediction->samples_per_s, -1, lk_samples,
 		       "all GPUs together");
 	if (prediction->peak_flops > 0)
 		figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
 	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1,
-	       predict_tera, "");
+	       lk_tera, "");
 	if (prediction->days > 0)
 		figure(writer, prediction, "days of training", prediction->days, 1, lk_days, "");
 	if (prediction->gpu_hours > 0)

@@ -12,17 +12,8 @@
 
 enum { TEXT = 64, LINE = 256 };
 
-static int worst_of(const lk_stalls_answer *answer) {
-	int worst = -1;
-	for (int k = 0; k < LK_STALL_KINDS; k++)
-		if (answer->parts[k].named &&
-		    (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds))
-			worst = k;
-	return worst;
-}
-
 static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
-	int worst = worst_of(answer);
+	int worst = lk_stalls_worst(answer);
 	char text[TEXT], low[TEXT], high[TEXT], headline[LINE], detail[LINE], range[LINE] = "";
 	if (worst >= 0)
 		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step",

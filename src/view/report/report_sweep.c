@@ -109,10 +109,6 @@ static const char *command_of(const lk_sweep_row *row) {
 
 /* ---- the verdict ---- */
 
-static char *sweep_plain(double number, char *out, size_t size) {
-	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
-}
-
 static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	char text[TEXT], low[TEXT], high[TEXT], rate[TEXT], range[LINE] = "";
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
@@ -127,7 +123,7 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 		                 lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text),
 		                 NULL, NULL);
 	else
-		lk_report_figure(writer, rate, sweep_plain(prediction->samples_per_s, text, sizeof text),
+		lk_report_figure(writer, rate, lk_samples(prediction->samples_per_s, text, sizeof text),
 		                 NULL, "all GPUs together");
 	if (prediction->mfu > 0)
 		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);

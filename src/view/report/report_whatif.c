@@ -122,20 +122,12 @@ static void whatif_put_assumptions(const void *answer, lk_report *writer) {
 	for (int i = 0; i < whatif->note_count; i++) lk_report_text(writer, whatif->notes[i]);
 }
 
-/* Combinations repeat what their parts say. */
-static bool whatif_said(const lk_whatif *whatif, int before, const char *note) {
-	for (int i = 0; i < before; i++)
-		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
-	return false;
-}
-
 static void whatif_put_warnings(const void *answer, lk_report *writer) {
 	const lk_whatif *whatif = answer;
 	for (int i = 0; i < whatif->column_count; i++) {
 		if (whatif->columns[i].refused) lk_report_text(writer, whatif->columns[i].refused);
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (!whatif_said(whatif, i, whatif->columns[i].notes[n]))
+			if (!lk_whatif_said(whatif, i, whatif->columns[i].notes[n]))
 				lk_report_text(writer, whatif->columns[i].notes[n]);
 	}
 }

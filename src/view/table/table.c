@@ -15,7 +15,13 @@
 const char *const lk_format_names[LK_FORMATS + 1] = {"text",  "md",     "csv", "json",
                                                      "jsonl", "sqlite", NULL};
 
-static const char BOLD[] = "\x1b[1m", PLAIN[] = "\x1b[0m";
+const char *lk_bold(bool colour) {
+	return colour ? "\x1b[1m" : "";
+}
+
+const char *lk_plain(bool colour) {
+	return colour ? "\x1b[0m" : "";
+}
 
 static bool copy_columns(lk_table *table, const lk_column *columns) {
 	table->columns = LK_ARRAY(&table->arena, lk_column, (size_t)table->count);
@@ -402,9 +408,9 @@ static lk_status table_write_text(const lk_table *table, bool colour, FILE *out,
 		lk_arena_free(&s.arena);
 		return lk_oom(err);
 	}
-	if (colour) fputs(BOLD, out);
+	fputs(lk_bold(colour), out);
 	table_put_line(&s, table, 0, out);
-	if (colour) fputs(PLAIN, out);
+	fputs(lk_plain(colour), out);
 	put_rule(&s, table, out);
 	for (int row = 0; row < table->rows; row++) table_put_line(&s, table, (size_t)row + 1, out);
 	lk_arena_free(&s.arena);

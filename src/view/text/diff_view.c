@@ -136,7 +136,7 @@ static lk_status diff_view_write_text(const void *what, bool colour, FILE *out, 
 	const lk_diff *diff = ((const struct asked *)what)->d;
 	LK_TRY(diff_view_put_run("before", diff->before, out, err));
 	LK_TRY(diff_view_put_run("after", diff->after, out, err));
-	fprintf(out, "%s%s%s\n\n", colour ? "\x1b[1m" : "", diff->sentence, colour ? "\x1b[0m" : "");
+	fprintf(out, "%s%s%s\n\n", lk_bold(colour), diff->sentence, lk_plain(colour));
 	if (diff->before->kernels || diff->after->kernels) {
 		LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));
 		fputc('\n', out);

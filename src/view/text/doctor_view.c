@@ -44,7 +44,7 @@ struct findings {
 };
 
 /* Families of calibrations are shown with -v alone. */
-static bool is_shown(const struct findings *findings, const lk_finding *finding) {
+static bool finding_is_shown(const struct findings *findings, const lk_finding *finding) {
 	return findings->verbose || strcmp(finding->part, "calibration") != 0;
 }
 
@@ -53,7 +53,7 @@ static int widest_name(const struct findings *findings) {
 	for (int i = 0; i < findings->doctor->count; i++) {
 		const lk_finding *finding = &findings->doctor->findings[i];
 		int width = (int)strlen(finding->name);
-		if (is_shown(findings, finding) && width > widest) widest = width;
+		if (finding_is_shown(findings, finding) && width > widest) widest = width;
 	}
 	return widest;
 }
@@ -84,7 +84,7 @@ static lk_status put_findings(const struct findings *findings, FILE *out, lk_err
 	int names = widest_name(findings);
 	for (int i = 0; i < findings->doctor->count; i++) {
 		const lk_finding *finding = &findings->doctor->findings[i];
-		if (!is_shown(findings, finding)) continue;
+		if (!finding_is_shown(findings, finding)) continue;
 		if (strcmp(part, finding->part) != 0)
 			fprintf(out, "%s%s\n", *part ? "\n" : "", finding->part);
 		part = finding->part;

@@ -307,7 +307,7 @@ lk_status lk_put_above_peak(double share, FILE *out, lk_error *err) {
 
 static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
                                      bool colour, FILE *out, lk_error *err) {
-	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
+	fprintf(out, "\n%s%d GPUs%s\n", lk_bold(colour), count->gpus, lk_plain(colour));
 	if (count->nothing) {
 		LK_TRY(lk_put_wrapped(count->nothing, 2, 0, out, err));
 		fputc('\n', out);

@@ -60,10 +60,8 @@ static void predict_view_put_verdict(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char peak[TEXT], usable[TEXT], room[TEXT];
 	double left = prediction->usable_bytes - prediction->peak_bytes;
-	const char *paint = !report->colour    ? ""
-	                    : prediction->fits ? "\x1b[1;32m"
-	                                       : "\x1b[1;31m",
-			   *plain = report->colour ? "\x1b[0m" : "";
+	const char *paint = "", *plain = lk_plain(report->colour);
+	if (report->colour) paint = prediction->fits ? "\x1b[1;32m" : "\x1b[1;31m";
 	lk_gib(fabs(left), room, sizeof room);
 	fprintf(report->out, "%s%s%s  %s of %s GiB on the peak-memory rank (stage %d)   ", paint,
 	        prediction->fits ? "FITS" : "DOES NOT FIT", plain,
@@ -118,9 +116,6 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 
 typedef char *shown_as(double number, char *out, size_t size);
 
-static char *predict_view_tera(double flops, char *out, size_t size) {
-	return lk_fixed(flops / 1e12, 1, out, size);
-}
 static char *predict_view_plain(double number, char *out, size_t size) {
 	return lk_grouped(number, fabs(number) < 100 ? 2 : 0, out, size);
 }
@@ -221,7 +216,7 @@ static lk_status put_speeds(const struct report *report) {
 		predict_view_put_speed(table, report, rate, prediction->samples_per_s, -1,
 		                       predict_view_plain, "all GPUs together");
 	predict_view_put_speed(table, report, "model TFLOP/s/GPU",
-	                       prediction->model_flops_per_s_per_gpu, -1, predict_view_tera,
+	                       prediction->model_flops_per_s_per_gpu, -1, lk_tera,
 	                       "forward and backward, no recomputation");
 	if (prediction->peak_flops > 0) {
 		predict_view_put_speed(table, report, "MFU", prediction->mfu, -1, lk_percent, of);

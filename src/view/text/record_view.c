@@ -8,9 +8,6 @@
 
 enum { SHOWN = 16, SHOWN_FILES = 8 };
 
-static const char *record_view_seconds(double s, char out[32]) {
-	return lk_format_seconds(s, out, 32);
-}
 static const char *record_view_bytes(double b, char out[32]) {
 	return lk_format_bytes(b, out, 32);
 }
@@ -21,9 +18,9 @@ static void print_network(const lk_record_process *process, FILE *out) {
 		fprintf(out,
 		        "    its network operations waited %s for the wire, %s for the device, %s for the "
 		        "other side\n",
-		        record_view_seconds(process->network_wait_s, a),
-		        record_view_seconds(process->device_wait_s, b),
-		        record_view_seconds(process->peer_wait_s, c));
+		        lk_format_seconds(process->network_wait_s, a, sizeof a),
+		        lk_format_seconds(process->device_wait_s, b, sizeof b),
+		        lk_format_seconds(process->peer_wait_s, c, sizeof c));
 }
 
 static void print_process(const lk_record_process *process, FILE *out) {
@@ -32,17 +29,19 @@ static void print_process(const lk_record_process *process, FILE *out) {
 	else fprintf(out, "  %s%s", process->program, process->forked ? ", forked" : "");
 	if (process->steps)
 		fprintf(out, ": %d %s of %s", process->steps, lk_noun(process->steps, "step", "steps"),
-		        record_view_seconds(process->step_s, a));
-	else fprintf(out, ": %s", record_view_seconds(process->wall_s, a));
+		        lk_format_seconds(process->step_s, a, sizeof a));
+	else fprintf(out, ": %s", lk_format_seconds(process->wall_s, a, sizeof a));
 	if (process->comms)
 		fprintf(out, "; %llu %s, %s, %s in calls", (unsigned long long)process->comms,
 		        lk_noun(process->comms, "communication", "communications"),
-		        record_view_bytes(process->comm_bytes, a), record_view_seconds(process->comm_s, b));
+		        record_view_bytes(process->comm_bytes, a),
+		        lk_format_seconds(process->comm_s, b, sizeof b));
 	if (process->socket_bytes > 0)
 		fprintf(out, "; %s by sockets", record_view_bytes(process->socket_bytes, a));
 	if (process->reads)
 		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)process->reads,
-		        record_view_bytes(process->read_bytes, a), record_view_seconds(process->read_s, b));
+		        record_view_bytes(process->read_bytes, a),
+		        lk_format_seconds(process->read_s, b, sizeof b));
 	if (process->writes)
 		fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes,
 		        record_view_bytes(process->write_bytes, a));
@@ -50,9 +49,10 @@ static void print_process(const lk_record_process *process, FILE *out) {
 		fprintf(out, "; %llu %s of the device's runtime, %s waiting for it",
 		        (unsigned long long)process->device_calls,
 		        lk_noun(process->device_calls, "call", "calls"),
-		        record_view_seconds(process->device_s, a));
+		        lk_format_seconds(process->device_s, a, sizeof a));
 	if (process->work_s > 0)
-		fprintf(out, "; %s of work on its streams", record_view_seconds(process->work_s, a));
+		fprintf(out, "; %s of work on its streams",
+		        lk_format_seconds(process->work_s, a, sizeof a));
 	fprintf(out, "%s\n", process->whole ? "" : "; ended by a signal or exec");
 	print_network(process, out);
 }
@@ -67,11 +67,11 @@ static void print_file(const lk_record_file *file, FILE *out) {
 		        record_view_bytes(file->most, b),
 		        100 * (double)file->sequential / (double)file->reads);
 	if (file->reads)
-		fprintf(out, "%s%s", record_view_seconds(file->read_s, a), file->writes ? ";" : "");
+		fprintf(out, "%s%s", lk_format_seconds(file->read_s, a, sizeof a), file->writes ? ";" : "");
 	if (file->writes)
 		fprintf(out, " %llu writes of %s, %s", (unsigned long long)file->writes,
 		        record_view_bytes(file->write_bytes / (double)file->writes, a),
-		        record_view_seconds(file->write_s, b));
+		        lk_format_seconds(file->write_s, b, sizeof b));
 	fputc('\n', out);
 }
 
@@ -140,7 +140,7 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 	if (answer->count)
 		fprintf(out,
 		        "overhead: %s a call as measured in the process, at most %.3f %% of its time\n",
-		        record_view_seconds(cost, a), 100 * most);
+		        lk_format_seconds(cost, a, sizeof a), 100 * most);
 }
 
 /* Of the process with most steps: how much of the run they are. Forked processes, which come last,
@@ -165,7 +165,7 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 		fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
 	if (answer->count)
 		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count,
-		        answer->count == 1 ? "" : "es", record_view_seconds(answer->wall_s, a),
+		        answer->count == 1 ? "" : "es", lk_format_seconds(answer->wall_s, a, sizeof a),
 		        record_view_bytes(answer->bytes, b), answer->out);
 	print_coverage(answer, out);
 	for (int i = 0; i < answer->count && i < SHOWN; i++) print_process(&answer->processes[i], out);

@@ -203,8 +203,7 @@ static lk_status whatif_view_put_line(const char *head, const char *line, FILE *
 	return LK_OK;
 }
 
-/* Combinations repeat what their parts say. */
-static bool whatif_view_said(const lk_whatif *whatif, int before, const char *note) {
+bool lk_whatif_said(const lk_whatif *whatif, int before, const char *note) {
 	for (int i = 0; i < before; i++)
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
 			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
@@ -216,7 +215,7 @@ static lk_status put_remarks(const lk_whatif *whatif, int column, FILE *out, lk_
 	if (whatif_column->refused)
 		LK_TRY(whatif_view_put_line("cannot   ", whatif_column->refused, out, err));
 	for (int n = 0; n < whatif_column->note_count; n++)
-		if (!whatif_view_said(whatif, column, whatif_column->notes[n]))
+		if (!lk_whatif_said(whatif, column, whatif_column->notes[n]))
 			LK_TRY(whatif_view_put_line("note     ", whatif_column->notes[n], out, err));
 	return LK_OK;
 }
