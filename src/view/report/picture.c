@@ -35,8 +35,9 @@ char *lk_picture_quantity(double number, const char *unit, char *out, size_t siz
 }
 
 int lk_picture_at(const lk_picture_scale *scale, double value) {
-	double way = ((scale->log ? log10(value) : value) - scale->low) /
-	             (scale->high > scale->low ? scale->high - scale->low : 1);
+	double range = scale->high > scale->low ? scale->high - scale->low : 1;
+	double place = scale->log ? log10(value) : value;
+	double way = (place - scale->low) / range;
 	if (!(way > -1)) way = -1; /* and what is no number */
 	if (way > 2) way = 2;
 	return (int)lround(scale->from + way * (scale->to - scale->from));

@@ -230,12 +230,10 @@ static void plot_put_sum(const struct picture *picture) {
 }
 
 static void plot_put_name(const struct picture *picture, const struct part *part, int most) {
-	bool only = picture->part_count == 1;
-	lk_plot_put_text(picture->out,
-	                 part->name ? *part->name ? part->name : "(none)"
-	                 : only     ? "all rows"
-	                            : "others",
-	                 most);
+	const char *name = part->name;
+	if (!name) name = picture->part_count == 1 ? "all rows" : "others";
+	else if (!*name) name = "(none)";
+	lk_plot_put_text(picture->out, name, most);
 }
 
 static void plot_put_words(const struct picture *picture) {

@@ -32,17 +32,18 @@ static void figure(lk_report *writer, const lk_prediction *prediction, const cha
 
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], rate[TEXT], detail[LINE], of[LINE];
-	snprintf(
-		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s%s%s",
-		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
-		lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
-		prediction->fits ? "headroom " : "",
-		lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left),
-		prediction->fits ? "" : " too much");
+	lk_text words = lk_text_begin(detail, sizeof detail);
+	lk_text_add(&words, "%s of %s on the peak-memory rank, stage %d: ",
+	            lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
+	            lk_format_bytes(prediction->usable_bytes, usable, sizeof usable),
+	            prediction->fullest_stage);
+	lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left);
+	if (prediction->fits) lk_text_add(&words, "headroom %s", left);
+	else lk_text_add(&words, "%s too much", left);
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	lk_report_verdict(writer, prediction->fits ? "yes" : "no",
-	                  prediction->fits ? "Fits" : "Does not fit", detail);
+	if (prediction->fits) lk_report_verdict(writer, "yes", "Fits", detail);
+	else lk_report_verdict(writer, "no", "Does not fit", detail);
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	lk_report_figures(writer);
 	figure(writer, prediction, "step time", prediction->step_time_s, 1, lk_format_seconds, "");

@@ -20,8 +20,8 @@ static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) 
 	         lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
 	         lk_noun(answer->rank_count, "rank", "ranks"),
 	         lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
-	lk_report_verdict(writer, answer->fits ? "yes" : "no", answer->fits ? "Fits" : "Does not fit",
-	                  answer->fits ? detail : answer->reason);
+	if (answer->fits) lk_report_verdict(writer, "yes", "Fits", detail);
+	else lk_report_verdict(writer, "no", "Does not fit", answer->reason);
 	lk_report_figures(writer);
 	if (answer->fits) {
 		lk_report_figure(writer, "embedding step",

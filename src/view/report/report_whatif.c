@@ -21,11 +21,10 @@ static int fastest_of(const lk_whatif *whatif) {
 
 static char *whatif_signed_percent(double share, char *out, size_t size) {
 	char number[TEXT];
-	snprintf(out, size, "%s%s %%",
-	         share > 0   ? "+"
-	         : share < 0 ? "\xe2\x88\x92"
-	                     : "",
-	         lk_fixed(100 * fabs(share), 1, number, sizeof number));
+	const char *sign = "";
+	if (share > 0) sign = "+";
+	else if (share < 0) sign = "\xe2\x88\x92";
+	snprintf(out, size, "%s%s %%", sign, lk_fixed(100 * fabs(share), 1, number, sizeof number));
 	return out;
 }
 
@@ -38,16 +37,15 @@ static void whatif_put_verdict(lk_report *writer, const lk_whatif *whatif) {
 	if (best)
 		snprintf(headline, sizeof headline, "%.180s: %s", column->label,
 		         whatif_signed_percent(column->change, change, sizeof change));
-	if (best)
-		snprintf(detail, sizeof detail, "%s%.200s",
-		         gains ? "the shortest step" : "the shortest step is that of ",
-		         gains ? "" : headline);
-	lk_report_verdict(writer, gains ? "yes" : "plain",
-	                  gains                      ? headline
-	                  : whatif->column_count > 1 ? best ? "No change makes the step much shorter"
-	                                                    : "No change makes the step shorter"
-	                                             : "The base",
-	                  detail);
+	const char *said = "The base";
+	if (gains) {
+		said = headline;
+		lk_copy(detail, sizeof detail, "the shortest step");
+	} else if (best) {
+		said = "No change makes the step much shorter";
+		snprintf(detail, sizeof detail, "the shortest step is that of %.200s", headline);
+	} else if (whatif->column_count > 1) said = "No change makes the step shorter";
+	lk_report_verdict(writer, gains ? "yes" : "plain", said, detail);
 	lk_report_figures(writer);
 	lk_report_figure(writer, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL,
 	                 NULL);

@@ -29,8 +29,10 @@ static bool copy_columns(lk_table *table, const lk_column *columns) {
 	for (int i = 0; i < table->count; i++) {
 		const char *key = columns[i].key, *title = columns[i].title;
 		table->columns[i] = columns[i];
-		table->columns[i].key = lk_arena_strdup(&table->arena, key ? key : title ? title : "");
-		table->columns[i].title = lk_arena_strdup(&table->arena, title ? title : key ? key : "");
+		if (!key) key = title ? title : "";
+		if (!title) title = key;
+		table->columns[i].key = lk_arena_strdup(&table->arena, key);
+		table->columns[i].title = lk_arena_strdup(&table->arena, title);
 		if (!table->columns[i].key || !table->columns[i].title) return false;
 	}
 	return true;

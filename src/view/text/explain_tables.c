@@ -31,8 +31,8 @@ void lk_put_pctg(lk_table *table, double part, double whole) {
 void lk_put_known(lk_table *table, double number,
                   char *shown(double number, char *out, size_t size)) {
 	char text[80];
-	bool known = number > 0;
-	lk_table_number(table, known ? number : NAN, known ? shown(number, text, sizeof text) : NULL);
+	if (number > 0) lk_table_number(table, number, shown(number, text, sizeof text));
+	else lk_table_number(table, NAN, NULL);
 }
 
 void lk_put_count(lk_table *table, double count) {
@@ -362,9 +362,9 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 
 static void tables_put_rate(lk_table *table, double rate, double unit) {
 	char text[32];
-	lk_table_number(table, rate > 0 ? rate : NAN,
-	                rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text)
-	                         : NULL);
+	int places = rate < 10 * unit ? 2 : 1;
+	if (rate > 0) lk_table_number(table, rate, lk_fixed(rate / unit, places, text, sizeof text));
+	else lk_table_number(table, NAN, NULL);
 }
 
 static lk_table *roofline(const lk_explanation *explanation, int top, bool people) {
@@ -400,7 +400,8 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		lk_put_count(table, (double)shaped->count);
 		lk_put_ns(table, each);
 		lk_put_pctg(table, shaped->roof, 1);
-		lk_table_text(table, isnan(shaped->roof) ? NULL : shaped->memory_bound ? "memory" : "peak");
+		const char *bound = shaped->memory_bound ? "memory" : "peak";
+		lk_table_text(table, isnan(shaped->roof) ? NULL : bound);
 		tables_put_rate(table, shaped->flops / per, 1e12);
 		tables_put_rate(table, shaped->bytes / per, 1e9);
 		tables_put_real(

@@ -252,10 +252,10 @@ static lk_status explain_text_put_roofline(const lk_explanation *explanation, bo
 		putc('\n', out);
 	}
 	if (!explanation->shaped_count) return LK_OK;
-	snprintf(heading, sizeof heading, "operations of known shape (%s of kernel time)%s%.100s",
-	         lk_percent(explanation->shaped_share, known, sizeof known),
-	         explanation->held_against ? " against " : "",
-	         explanation->held_against ? explanation->held_against : "");
+	lk_text text = lk_text_begin(heading, sizeof heading);
+	lk_text_add(&text, "operations of known shape (%s of kernel time)",
+	            lk_percent(explanation->shaped_share, known, sizeof known));
+	if (explanation->held_against) lk_text_add(&text, " against %.100s", explanation->held_against);
 	LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
 	if (explanation->top > 0 && explanation->top < explanation->shaped_count)
 		fprintf(out, "and %d more (--top 0)\n", explanation->shaped_all - explanation->top);

@@ -84,13 +84,17 @@ static const lk_answer_record listed_record = {LK_RECORD(lk_offer, listed_fields
 
 /* ---- tables ---- */
 
+/* Offers without a price come last. */
+static double price_to_order(const lk_offer *offer) {
+	return isnan(offer->on_demand) ? INFINITY : offer->on_demand;
+}
+
 static int by_gpu(const void *a, const void *b) {
 	const lk_offer *x = a, *y = b;
 	int order = strcmp(x->gpu, y->gpu);
 	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
 	if (order) return order;
-	double p = isnan(x->on_demand) ? INFINITY : x->on_demand,
-		   q = isnan(y->on_demand) ? INFINITY : y->on_demand;
+	double p = price_to_order(x), q = price_to_order(y);
 	if (p != q) return p < q ? -1 : 1;
 	order = strcmp(x->instance, y->instance);
 	return order ? order : strcmp(x->region, y->region);

@@ -258,10 +258,10 @@ static lk_status put_sensitivity(const lk_plan_count *count, FILE *out, lk_error
 		lk_text_add(&text, "10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)",
 		            plan_view_seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
 		            plan_view_seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
-		if (!low->best && !high->best) lk_text_add(&text, "; the same choice");
-		else
-			lk_text_add(&text, "; number %d then, when %s, would be faster",
-			            (low->best ? low->best : high->best) + 1, low->best ? "lower" : "higher");
+		const char *then = "; number %d then, when %s, would be faster";
+		if (low->best) lk_text_add(&text, then, low->best + 1, "lower");
+		else if (high->best) lk_text_add(&text, then, high->best + 1, "higher");
+		else lk_text_add(&text, "; the same choice");
 		LK_TRY(lk_put_wrapped(line, indent, indent, out, err));
 		fputc('\n', out);
 	}

@@ -133,7 +133,11 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
 	    prediction->step_time_high_s > 0) {
 		double a = prediction->step_time_low_s / prediction->step_time_s,
 			   b = prediction->step_time_high_s / prediction->step_time_s;
-		double least = value * (power > 0 ? a : 1 / b), most = value * (power > 0 ? b : 1 / a);
+		double least = value * a, most = value * b;
+		if (power < 0) {
+			least = value * (1 / b);
+			most = value * (1 / a);
+		}
 		if (shown == lk_format_seconds) {
 			lk_format_seconds_like(least, value, low, sizeof low);
 			lk_format_seconds_like(most, value, high, sizeof high);

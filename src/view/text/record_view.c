@@ -108,10 +108,10 @@ static void print_guard(const lk_record_answer *answer, FILE *out) {
 	for (int i = 0; i < answer->change_count; i++) sum += answer->changes[i].bytes;
 	fprintf(out,
 	        "guarded: %d %s, %s, were written or deleted in %s instead of where the command wanted "
-	        "them%s\n",
+	        "them",
 	        answer->change_count, lk_noun(answer->change_count, "file", "files"),
-	        record_view_bytes(sum, a), answer->scratch ? answer->scratch : "a private folder",
-	        answer->scratch ? "" : ", removed since");
+	        record_view_bytes(sum, a), answer->scratch ? answer->scratch : "a private folder");
+	fputs(answer->scratch ? "\n" : ", removed since\n", out);
 	for (int i = 0; i < answer->change_count && i < SHOWN_FILES; i++)
 		fprintf(out, "  %s %s\n", answer->changes[i].deleted ? "deleted" : "written",
 		        answer->changes[i].path);
@@ -185,9 +185,8 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	if (!answer->count) return;
 	lk_arena arena = LK_ARENA_INIT;
 	const char *recording = lk_shell_quote(&arena, answer->out);
-	fprintf(out,
-	        answer->posed ? "next: lockstep compose %s --cluster ...\n"
-	                      : "next: lockstep explain %s\n",
-	        recording ? recording : "RECORDING");
+	if (!recording) recording = "RECORDING";
+	if (answer->posed) fprintf(out, "next: lockstep compose %s --cluster ...\n", recording);
+	else fprintf(out, "next: lockstep explain %s\n", recording);
 	lk_arena_free(&arena);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "view/table/fields.h"
@@ -394,6 +395,13 @@ static lk_status rent_view_write_map(const struct text *text, bool colour, FILE 
 	return LK_OK;
 }
 
+/* The limits of the training; there is one at least. */
+static const char *limits_of(const lk_rent *rent) {
+	LK_ASSERT(rent->deadline_h > 0 || rent->budget > 0);
+	if (!(rent->budget > 0)) return "deadline";
+	return rent->deadline_h > 0 ? "deadline and the budget" : "budget";
+}
+
 /* "; within the budget with 61 % probability ($94,312 to $127,044)": the range where the limit
  * lies.
  */
@@ -401,8 +409,7 @@ static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, lk_te
 	if (isnan(choice->chance)) return;
 	char low[32], high[32];
 	bool timed = rent->deadline_h > 0, paid = rent->budget > 0;
-	lk_text_add(out, "; within the %s%s%s with ", timed ? "deadline" : "",
-	            timed && paid ? " and the " : "", paid ? "budget" : "");
+	lk_text_add(out, "; within the %s with ", limits_of(rent));
 	if (choice->chance > 0.99) lk_text_add(out, "over 99 %% probability");
 	else if (choice->chance < 0.01) lk_text_add(out, "under 1 %% probability");
 	else lk_text_add(out, "%.0f %% probability", 100 * choice->chance);
@@ -489,9 +496,7 @@ static lk_status rent_view_put_training(const lk_rent *rent, FILE *out, lk_error
 	lk_text_add(&text, "; %d %s in memory", rent->considered,
 	            lk_noun(rent->considered, "choice fits", "choices fit"));
 	if (timed || paid)
-		lk_text_add(&text, ", %d of them within the %s%s%s", rent->within_limits,
-		            timed ? "deadline" : "", timed && paid ? " and the " : "",
-		            paid ? "budget" : "");
+		lk_text_add(&text, ", %d of them within the %s", rent->within_limits, limits_of(rent));
 	return lk_put_wrapped(line, 9, 0, out, err);
 }
 

@@ -241,8 +241,7 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 	lk_status status = LK_OK;
 	lk_table_hide_empty(table);
 	if (lk_table_shows(table)) {
-		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading,
-		        format == LK_FORMAT_MD ? "\n" : "");
+		fprintf(out, format == LK_FORMAT_MD ? "\n## %s\n\n" : "\n%s\n", heading);
 		status = lk_table_write(table, format, colour, out, err);
 	}
 	lk_table_free(table);
