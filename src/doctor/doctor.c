@@ -1,4 +1,5 @@
 /* doctor.c: `lockstep doctor`: this build, then its data, then what it uses of the machine. */
+#include "base/check.h"
 #include "doctor/doctor.h"
 
 #include <stdlib.h>
@@ -59,6 +60,7 @@ static lk_status doctor_fill(const lk_doctor_request *request, lk_findings *find
 	LK_TRY(doctor_build(request, findings, err));
 	LK_TRY(lk_doctor_data(request, findings, err));
 	LK_TRY(lk_doctor_system(request, findings, err));
+	LK_ASSERT(findings->rows.count > 0);
 	lk_finding *kept = LK_ARRAY(findings->arena, lk_finding, findings->rows.count);
 	if (!kept) return lk_oom(err);
 	for (size_t i = 0; i < findings->rows.count; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
@@ -64,6 +65,7 @@ static void span_add(struct span *span, const char *date) {
 /* "54 rows, 2026-06-18 to 2026-07-20 (the oldest 162 days ago), 21 without a date" */
 static const char *span_text(const struct span *span, lk_arena *arena) {
 	const char *age = "", *undated = "";
+	LK_ASSERT(!span->first == !span->last && span->undated <= span->count);
 	if (span->first) {
 		double days = lk_days_since(span->first);
 		const char *noun = lk_noun(days, "day", "days");
@@ -83,6 +85,7 @@ static const char *span_text(const struct span *span, lk_arena *arena) {
 
 /* Whether an earlier row is of the same family. */
 static bool family_known(const lk_calibration *rows, size_t at) {
+	LK_ASSERT(at < rows->rows.count);
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(rows->rows.at[i].family, rows->rows.at[at].family) == 0) return true;
 	return false;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -127,6 +128,7 @@ static bool is_drawn(const struct picture *picture, const lk_validated *row) {
 }
 
 static int plot_part_of(const struct picture *picture, const lk_validated *row) {
+	LK_ASSERT(picture->part_count > 0);
 	for (int i = 0; row->part && i < picture->part_count; i++)
 		if (picture->parts[i].name && strcmp(picture->parts[i].name, row->part) == 0) return i;
 	return picture->part_count - 1;
@@ -159,6 +161,7 @@ static void choose_parts(struct picture *picture) {
 		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
 			picture->parts[picture->part_count++].name = validation->groups[i].name;
 	}
+	LK_ASSERT(picture->part_count < PARTS);
 	picture->part_count++; /* the others */
 }
 
@@ -187,6 +190,7 @@ static void plot_set_limits(struct picture *picture) {
 		   half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
 	picture->low = middle - half;
 	picture->high = middle + half;
+	LK_ASSERT(!(picture->high <= picture->low));
 	picture->share = picture->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / picture->rows : 1;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -40,6 +41,7 @@ static const struct part parts[] = {
 enum { PARTS = sizeof parts / sizeof *parts };
 
 static double explain_part_of(const lk_explain_rank *rank, int k) {
+	LK_ASSERT(k >= 0 && k < PARTS);
 	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
 }
 
@@ -101,6 +103,8 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	if (explanation->diagnosis) lk_report_fact(writer, "diagnosis", explanation->diagnosis);
 	if (worst) lk_report_fact(writer, "evidence", worst->evidence);
 	for (int i = 0; i < explanation->action_count; i++) {
+		LK_ASSERT(explanation->actions[i] >= 0 &&
+		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
 		lk_format_seconds(simulated ? stall->gain_s : stall->most_s, text, sizeof text);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -14,6 +15,7 @@
 enum { TEXT = 64, LINE = 256, PARTS = 32 };
 
 static const lk_plan_choice *plan_best_of(const lk_plan *plan) {
+	LK_ASSERT(plan->best < plan->count);
 	return plan->best >= 0 ? plan->counts[plan->best].choices : NULL;
 }
 
@@ -173,6 +175,7 @@ static void plan_put_times(lk_report *writer, const lk_plan_count *count) {
 
 static void plan_put_tornado(lk_report *writer, const lk_plan_count *count) {
 	if (!count->sensitivity_count) return;
+	LK_ASSERT(count->choice_count > 0 && count->sensitivity_count % 2 == 0); /* in pairs */
 	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher",
 	                "what they make of the fastest layout's step", false);
 	lk_json_put_number(writer, "base", count->choices[0].step_time_s);

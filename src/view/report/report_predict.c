@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
@@ -20,6 +21,7 @@ typedef char *shown_as(double number, char *out, size_t size);
 static void figure(lk_report *writer, const lk_prediction *prediction, const char *label,
                    double value, int power, shown_as *shown, const char *note) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
+	LK_ASSERT(power >= -1 && power <= 1);
 	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0) {
 		double a = prediction->step_time_low_s / prediction->step_time_s,
 			   b = prediction->step_time_high_s / prediction->step_time_s;
@@ -161,6 +163,7 @@ static void predict_parts_of(const lk_stage_memory *memory, const lk_stage_formu
 }
 
 static void put_memory_stage(lk_report *writer, const lk_prediction *prediction, int i) {
+	LK_ASSERT(i >= 0 && i < prediction->memory_count);
 	const lk_stage_memory *memory = &prediction->memory[i];
 	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
@@ -282,6 +285,7 @@ enum { PHASE_TICKS = 100000 };
 static void put_phase_lane(lk_report *writer, const lk_prediction *prediction, bool engines) {
 	char kinds[LK_PHASE_SPANS + 1];
 	int used = 0;
+	LK_ASSERT(prediction->phase_span_count <= LK_PHASE_SPANS && prediction->step_time_s > 0);
 	double ticks = PHASE_TICKS / prediction->step_time_s;
 	for (int i = 0; i < prediction->phase_span_count; i++) {
 		const lk_phase_span *span = &prediction->spans[i];

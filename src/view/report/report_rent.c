@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -32,6 +33,7 @@ static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char *label, int at) {
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
+	LK_ASSERT(at < rent->count);
 	const lk_rent_choice *choice = &rent->choices[at];
 	snprintf(note, sizeof note, "%d x %s, %s, %d %s", choice->machines, choice->instance,
 	         choice->provider, choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"));
@@ -51,6 +53,7 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 	char value[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (rent->most < 0) return;
+	LK_ASSERT(rent->most < rent->count);
 	const lk_rent_choice *choice = &rent->choices[rent->most];
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
 	         lk_rent_trained(rent, choice->samples_low, true, low, sizeof low),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -14,6 +15,7 @@
 enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };
 
 static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) {
+	LK_ASSERT(answer->fits || answer->reason);
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];
 	snprintf(detail, sizeof detail, "%d %s, %s with optimizer states, on %d %s of %s for tables",
 	         answer->tables, lk_noun(answer->tables, "table", "tables"),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -72,6 +73,7 @@ static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
 	static const char *const names[] = {"step", "transfer"}, *const keys[] = {"gemm", "tp"};
 	const lk_stalls_buckets *buckets = &answer->buckets;
 	char text[LINE], time[TEXT];
+	LK_ASSERT(buckets->count >= 0);
 	if (buckets->count < 2) return;
 	lk_report_panel(writer, "scatter", "Other bucket sizes",
 	                "the transfer by calls and bytes, and the step with it", false);

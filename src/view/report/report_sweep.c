@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "base/sort.h"
@@ -283,6 +284,7 @@ static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, l
 		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"},
 		{"time for a million samples", "h", "GPU-hours for a million samples"},
 	};
+	_Static_assert(sizeof of / sizeof *of == OF_SAMPLES + 1, "one row for each measure");
 	struct measure m = measure_of(sweep);
 	struct point *points = LK_ARRAY(&sweep->arena, struct point, sweep->fit);
 	if (!points) return lk_oom(err);
@@ -598,6 +600,8 @@ static lk_status sweep_prepare(struct shown_sweep *sweep, lk_error *err) {
 		sweep->refused += !sweep->all.rows[i].prediction;
 		sweep->fit += sweep->all.rows[i].prediction && sweep->all.rows[i].prediction->fits;
 	}
+	LK_ASSERT(sweep->fit + sweep->refused <= sweep->all.count);
+	LK_ASSERT((sweep->best >= 0) == (sweep->fit > 0));
 	lk_sweep_varying(&sweep->all);
 	LK_TRY(keep_rows(sweep, err));
 	return join_inputs(sweep, err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
@@ -12,6 +13,7 @@
 enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };
 
 static int fastest_of(const lk_whatif *whatif) {
+	LK_ASSERT(whatif->column_count > 0); /* the base */
 	int best = 0;
 	for (int i = 1; i < whatif->column_count; i++)
 		if (!whatif->columns[i].refused && whatif->columns[i].step_s < whatif->columns[best].step_s)

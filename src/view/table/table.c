@@ -231,6 +231,7 @@ static size_t wrap_clause(const char *text) {
 }
 
 void lk_wrap(const char *safe, bool clauses, int indent, int column, FILE *out) {
+	LK_ASSERT(indent >= 0 && column >= 0);
 	bool first = true;
 	const char *broken = safe; /* the end of a clause that no line holds: it goes word by word */
 	for (const char *at = safe; *at;) {
@@ -325,6 +326,7 @@ static const char *sheet_same(const struct sheet *sheet, const lk_table *table, 
 /* The title of a column, with that of the column before it where another has the same: "80 % range
  * of hours". */
 static const char *sheet_title(struct sheet *sheet, const lk_table *table, int column) {
+	LK_ASSERT(column >= 0 && column < table->count);
 	const char *title = sheet->texts[column];
 	for (int i = 0; column > 0 && i < table->count; i++)
 		if (i != column && strcmp(table->columns[i].title, table->columns[column].title) == 0)

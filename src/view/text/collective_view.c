@@ -116,6 +116,7 @@ static const struct test *test_of(const char *op) {
 }
 
 static void tests_put_head(const lk_collective *collective, const struct test *test, FILE *out) {
+	LK_ASSERT(collective->nodes > 0 && collective->gpus >= collective->nodes);
 	int per_node = (collective->gpus + collective->nodes - 1) / collective->nodes;
 	const lk_collective_row *rows = collective->rows;
 	double least = 0, most = 0;

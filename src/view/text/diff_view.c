@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/text/views.h"
@@ -32,6 +33,7 @@ static void put_per_step(lk_table *table, double count) {
 }
 
 static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
+	LK_ASSERT(row->name && (!kernel || row->state));
 	lk_table_row(table);
 	lk_put_seconds(table, row->before_s);
 	lk_put_seconds(table, row->after_s);

@@ -2,12 +2,14 @@
  * below it. */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "lockstep/doctor.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
 
 static const char *const state_names[] = {"ok", "old", "missing", "broken"};
+_Static_assert(sizeof state_names / sizeof *state_names == LK_FINDING_BROKEN + 1, "a name a state");
 
 static const lk_column columns[] = {
 	{"state", "", false, false},    {"part", "", false, false},
@@ -20,6 +22,7 @@ static lk_table *findings_table(const lk_doctor *doctor) {
 	lk_table *table = lk_table_new("findings", columns, COLUMNS);
 	for (int i = 0; table && i < doctor->count; i++) {
 		const lk_finding *finding = &doctor->findings[i];
+		LK_ASSERT(finding->name && finding->part);
 		lk_table_row(table);
 		lk_table_text(table, state_names[finding->state]);
 		lk_table_text(table, finding->part);

@@ -90,6 +90,7 @@ static void tables_put_bytes(lk_table *table, double bytes) {
 
 /* How many rows are printed. */
 static int tables_rows_of(int count, int top) {
+	LK_ASSERT(count >= 0);
 	return top > 0 && top < count ? top : count;
 }
 
@@ -361,6 +362,7 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 }
 
 static void tables_put_rate(lk_table *table, double rate, double unit) {
+	LK_ASSERT(unit > 0);
 	char text[32];
 	int places = rate < 10 * unit ? 2 : 1;
 	if (rate > 0) lk_table_number(table, rate, lk_fixed(rate / unit, places, text, sizeof text));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "view/text/views.h"
@@ -202,6 +203,8 @@ static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, b
 	LK_TRY(put_sentence(explanation->diagnosis, 4, "", out, err));
 	fputc('\n', out);
 	for (int i = 0; i < explanation->action_count; i++) {
+		LK_ASSERT(explanation->actions[i] >= 0 &&
+		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
 		double worth = simulated ? stall->gain_s : stall->most_s;

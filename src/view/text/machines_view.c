@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "rent/rent.h"
@@ -16,6 +17,7 @@
 
 static void find_usd_per_gpu(const lk_subject *subject, lk_field_value *found) {
 	const lk_offer *offer = subject->record;
+	LK_ASSERT(offer->gpus > 0);
 	found->number = offer->on_demand / offer->gpus;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
@@ -248,6 +249,7 @@ static lk_status put_why_not(const lk_plan_count *count, FILE *out, lk_error *er
 
 static lk_status put_sensitivity(const lk_plan_count *count, FILE *out, lk_error *err) {
 	if (!count->sensitivity_count) return LK_OK;
+	LK_ASSERT(count->choice_count > 0 && count->sensitivity_count % 2 == 0); /* in pairs */
 	double step = count->choices[0].step_time_s;
 	fputs("\nIf a rate were 10 % off\n", out);
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/text/views.h"
@@ -126,6 +127,7 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
                                    double value, int power, shown_as *shown, const char *basis) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
+	LK_ASSERT(power >= -1 && power <= 1);
 	lk_table_row(table);
 	lk_table_text(table, name);
 	lk_table_text(table, shown(value, text, sizeof text));

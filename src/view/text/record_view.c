@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/record.h"
@@ -152,6 +153,7 @@ static void print_coverage(const lk_record_answer *answer, FILE *out) {
 		if (answer->processes[i].steps > (most ? most->steps : 0)) most = &answer->processes[i];
 	}
 	if (!most || !(most->wall_s > 0)) return;
+	LK_ASSERT(most->steps > 0);
 	fprintf(out, "lockstep: %d %s seen; %.0f %% of the run's time is outside of steps\n",
 	        most->steps, lk_noun(most->steps, "step", "steps"),
 	        100 * most->outside_s / most->wall_s);

@@ -14,6 +14,7 @@
 /* ---- choices ---- */
 
 const char *lk_rent_mark(const lk_rent *rent, int i) {
+	LK_ASSERT(i >= 0 && i < rent->count);
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
 	if (i == rent->fastest) return "fastest";
 	if (i == rent->most) return "most";
@@ -290,6 +291,7 @@ static lk_status rented_find(const lk_rent *rent, struct rented *out, lk_error *
 	*out = (struct rented){malloc(room * sizeof(int)), malloc(room * sizeof(int)), 0};
 	if (!out->of || !out->first) return lk_oom(err);
 	for (int i = 0; i < rent->count; i++) {
+		LK_ASSERT(out->count <= i);
 		int m = 0;
 		while (m < out->count && !rented_is(&rent->choices[out->first[m]], &rent->choices[i])) m++;
 		if (m == out->count) out->first[out->count++] = i;
@@ -434,6 +436,7 @@ static lk_status rent_view_put_labelled(const char *label, const char *text, FIL
 
 static lk_status rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out,
                                         lk_error *err) {
+	LK_ASSERT(at >= 0 && at < rent->count);
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40], line[600];
 	lk_text text = lk_text_begin(line, sizeof line);

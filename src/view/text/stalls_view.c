@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/stalls.h"
@@ -84,6 +85,7 @@ static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE 
 
 /* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
 static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
+	LK_ASSERT(kind >= 0 && kind < LK_STALL_KINDS);
 	const lk_stalls_part *part = &answer->parts[kind];
 	char time[32], low[32], high[32], share[32];
 	fprintf(out, "%s %s", lk_stalls_kinds[kind],

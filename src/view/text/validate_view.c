@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -224,6 +225,7 @@ static lk_table *worst_table(const lk_validation *validation) {
 	}
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
+	LK_ASSERT(count <= validation->row_count);
 	lk_sort(rows, (size_t)count, sizeof *rows, by_distance);
 	for (int i = 0; i < count && i < WORST; i++)
 		lk_fields_row(table, &columns, &(lk_subject){validation, rows[i], i, NULL});
