@@ -190,7 +190,6 @@ static void plot_set_limits(struct picture *picture) {
 		   half = fmax((picture->high - picture->low) / 2, log10(3) / 2) * (1 + 1.0 / ROOM);
 	picture->low = middle - half;
 	picture->high = middle + half;
-	LK_ASSERT(!(picture->high <= picture->low));
 	picture->share = picture->rows > LK_PLOT_POINTS ? (double)LK_PLOT_POINTS / picture->rows : 1;
 }
 
