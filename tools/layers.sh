@@ -89,7 +89,7 @@ view/report:      base io predict view/table view/timeline view/text
 verbs:            base io
 view/reply:       base io model/layout view/text verbs
 serve:            base io options verbs
-cli:              base/check.h options verbs/verbs.h serve/serve.h
+cli:              base/check.h base/clock.h options verbs/verbs.h serve/serve.h
 mpi:              base cli
 -- lib
 recorder:         io/recording.h

@@ -4,6 +4,7 @@
 A static name is unique in its room (a folder of sources), so that a backtrace, a profile and grep say which function it is; another
 room may use it again. Two static functions of different files that differ in nothing but their names and those of their parameters
 and variables are one function: it belongs into a header that both rooms may include (base/sort.h has the orders of arrays).
+An entry of APART that nothing needs any more is a violation too.
 Usage: tools/names.py. Prints file:line of each violation; exit status 1 if there is one.
 """
 import collections
@@ -14,17 +15,10 @@ import sys
 
 # What stays as it is.
 APART = {
-    # names of two functions of a room
-    "is_shown", "nanotron_network",
     # equal functions: of the recorder, which has libc alone,
     "free_given_status memory_forget",
-    # conditions of a table,
+    # and conditions of a table
     "lacks_trained_tower lora",
-    # and of views and launch lines, which share no helpers yet
-    "cli_ends_in ends_with", "dotted_fill fill_int", "explain_text_put_heading stalls_view_put_heading", "jobs_view_put_table rent_view_put_table",
-    "json_put_texts whatif_view_put_texts", "largest_stall worst_of", "ms record_view_seconds", "predict_plain sweep_plain",
-    "predict_seconds_since search_seconds_since", "predict_tera predict_view_tera", "rent_view_put_whole tables_put_plain",
-    "whatif_said whatif_view_said",
 }
 TRIVIAL = 9  # tokens of a body: `{ return thing -> member ; }` is shorter than a call
 
@@ -55,24 +49,25 @@ def plain(parameters, body):
 
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-    named, equal, bad, count = collections.defaultdict(list), collections.defaultdict(list), 0, 0
+    named, equal, count = collections.defaultdict(list), collections.defaultdict(list), 0
     for path in sorted(path for house in ("src", "lang", "lib", "study") for path in glob.glob(f"{house}/**/*.[ch]", recursive=True)):
         for name, line, parameters, body in functions(path):
             count += 1
             named[os.path.dirname(path), name].append((path, line))
             if len(TOKEN.findall(body)) + 2 >= TRIVIAL:
                 equal[plain(parameters, body)].append((path, line, name))
+    found = []
     for (room, name), places in sorted(named.items()):
-        if len({path for path, _ in places}) > 1 and name not in APART:
-            bad += 1
-            print(f"{room}: {name} is in several files: " + ", ".join(f"{path}:{line}" for path, line in places))
+        if len({path for path, _ in places}) > 1:
+            found.append((name, f"{room}: {name} is in several files: " + ", ".join(f"{path}:{line}" for path, line in places)))
     for places in sorted(equal.values()):
-        names = " ".join(sorted({name for _, _, name in places}))
-        if len({path for path, _, _ in places}) > 1 and names not in APART:
-            bad += 1
-            print("one function in several files: " + ", ".join(f"{path}:{line} {name}" for path, line, name in places))
-    print(f"names: {count} static functions, {bad} violations")
-    return bad > 0
+        if len({path for path, _, _ in places}) > 1:
+            names = " ".join(sorted({name for _, _, name in places}))
+            found.append((names, "one function in several files: " + ", ".join(f"{path}:{line} {name}" for path, line, name in places)))
+    bad = [message for names, message in found if names not in APART]
+    bad += [f"tools/names.py: nothing needs the entry '{entry}' any more; remove it" for entry in sorted(APART - {names for names, _ in found})]
+    print("\n".join([*bad, f"names: {count} static functions, {len(bad)} violations"]))
+    return bool(bad)
 
 
 if __name__ == "__main__":

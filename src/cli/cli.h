@@ -4,7 +4,6 @@
 #define LK_CLI_CLI_H
 
 #include <signal.h>
-#include <time.h>
 
 #include <limits.h>
 #include <stdbool.h>
@@ -87,7 +86,7 @@ bool cli_colour(void);
 /* search.c: a running search. */
 typedef struct cli_search {
 	const char *what; /* what it evaluates, in the plural */
-	struct timespec start;
+	double start_s;   /* by lk_clock_s */
 	bool shown, catches;
 	lk_stop *stop;
 	struct sigaction before;

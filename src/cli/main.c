@@ -76,8 +76,11 @@ static const cli_global globals[] = {
 /* ---- help and version ---- */
 
 static int overview(FILE *out) {
-	bool colour = out == stdout && cli_colour();
-	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
+	const char *bold = "", *plain = "";
+	if (out == stdout && cli_colour()) {
+		bold = "\x1b[1m";
+		plain = "\x1b[0m";
+	}
 	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-20s %s\n", commands[i].verb->name, commands[i].verb->summary);
@@ -258,7 +261,8 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 
 /* The words after the program's name. */
 static int main_run(int argc, const char *const *argv, bool config) {
-	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
+	const char *word = argc ? argv[0] : NULL;
+	const char *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
 	if (!word) return overview(stderr);
 	if (strcmp(word, "--data") == 0 || strncmp(word, "--data=", 7) == 0) {

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "lockstep/predict.h"
 #include "lockstep/report.h"
@@ -15,21 +15,15 @@
 struct sweep {
 	lk_combinations all;
 	lk_outputs outputs;
-	struct timespec start;
+	double start_s;
 	bool progress; /* a line of progress is on the terminal */
 };
 
 /* ---- progress ---- */
 
-static double predict_seconds_since(const struct timespec *start) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 /* Shows progress on a terminal after one second. */
 static void predict_how_far(struct sweep *sweep, double done, double all, const char *of) {
-	double elapsed = predict_seconds_since(&sweep->start);
+	double elapsed = lk_clock_s() - sweep->start_s;
 	if (elapsed < 1 || !isatty(STDERR_FILENO)) return;
 	sweep->progress = true;
 	fprintf(stderr, "\r%.0f of %.0f%s, %.0f s left \x1b[K", done, all, of,
@@ -183,7 +177,7 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 	}
 	if (first.emit) LK_TRY(cli_check_emit(first.emit, &sweep->outputs, err));
 	LK_TRY(lk_combinations_open(&sweep->all, count, err));
-	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
+	sweep->start_s = lk_clock_s();
 	if (team && count > 1) return ask_together(sweep, args, team, err);
 	return predict_ask(sweep, args, err);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 
 enum { BAR = 30 };
@@ -20,17 +21,11 @@ static void search_interrupt(int signal) {
 	lk_stop_search(ending);
 }
 
-static double search_seconds_since(const struct timespec *start) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 void cli_search_begin(cli_search *search, const char *what) {
 	struct sigaction act = {.sa_handler = search_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
 	LK_ASSERT(!ending && what);
 	*search = (cli_search){.what = what, .stop = lk_stop_new()};
-	clock_gettime(CLOCK_MONOTONIC, &search->start);
+	search->start_s = lk_clock_s();
 	if (!search->stop) return; /* without memory, Ctrl-C ends the program */
 	ending = search->stop;
 	lk_stop_watch(search->stop);
@@ -48,7 +43,7 @@ static void search_clear(cli_search *search) {
 void cli_search_show(void *context, int gpus, double done, double all) {
 	cli_search *search = context;
 	if (all > 0 && done >= all) return search_clear(search);
-	if (search_seconds_since(&search->start) < SHOW_AFTER_S || !isatty(STDERR_FILENO)) return;
+	if (lk_clock_s() - search->start_s < SHOW_AFTER_S || !isatty(STDERR_FILENO)) return;
 	search->shown = true;
 	fputc('\r', stderr);
 	if (gpus > 0) fprintf(stderr, "%d GPUs ", gpus);

@@ -1,4 +1,5 @@
 /* doctor.c: `lockstep doctor`: this build, then its data, then what it uses of the machine. */
+#include "base/check.h"
 #include "doctor/doctor.h"
 
 #include <stdlib.h>
@@ -33,16 +34,15 @@ static lk_status doctor_build(const lk_doctor_request *request, lk_findings *out
 	LK_TRY(lk_doctor_add(out, &(lk_finding){.part = "build", .name = "lockstep", .what = commit},
 	                     err));
 	const lk_feature *feature;
-	for (int i = 0; (feature = lk_feature_at(i)); i++)
-		LK_TRY(
-			lk_doctor_add(out,
-		                  &(lk_finding){.state = feature->here ? LK_FINDING_OK : LK_FINDING_MISSING,
-		                                .part = "build",
-		                                .name = feature->name,
-		                                .what = feature->here ? "built in" : NULL,
-		                                .use = feature->what,
-		                                .mend = feature->here ? NULL : feature_mend(feature->name)},
-		                  err));
+	for (int i = 0; (feature = lk_feature_at(i)); i++) {
+		lk_finding finding = {.part = "build", .name = feature->name, .use = feature->what};
+		if (feature->here) finding.what = "built in";
+		else {
+			finding.state = LK_FINDING_MISSING;
+			finding.mend = feature_mend(feature->name);
+		}
+		LK_TRY(lk_doctor_add(out, &finding, err));
+	}
 	if (request->serves) return LK_OK;
 	return lk_doctor_add(out,
 	                     &(lk_finding){.state = LK_FINDING_MISSING,
@@ -60,6 +60,7 @@ static lk_status doctor_fill(const lk_doctor_request *request, lk_findings *find
 	LK_TRY(doctor_build(request, findings, err));
 	LK_TRY(lk_doctor_data(request, findings, err));
 	LK_TRY(lk_doctor_system(request, findings, err));
+	LK_ASSERT(findings->rows.count > 0);
 	lk_finding *kept = LK_ARRAY(findings->arena, lk_finding, findings->rows.count);
 	if (!kept) return lk_oom(err);
 	for (size_t i = 0; i < findings->rows.count; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
@@ -64,12 +65,15 @@ static void span_add(struct span *span, const char *date) {
 /* "54 rows, 2026-06-18 to 2026-07-20 (the oldest 162 days ago), 21 without a date" */
 static const char *span_text(const struct span *span, lk_arena *arena) {
 	const char *age = "", *undated = "";
+	LK_ASSERT(!span->first == !span->last && span->undated <= span->count);
 	if (span->first) {
 		double days = lk_days_since(span->first);
-		bool one = strcmp(span->first, span->last) == 0;
-		age = lk_arena_printf(arena, ", %s%s%s (%s%.0f %s ago)", span->first, one ? "" : " to ",
-		                      one ? "" : span->last, one ? "" : "the oldest ", days,
-		                      lk_noun(days, "day", "days"));
+		const char *noun = lk_noun(days, "day", "days");
+		if (strcmp(span->first, span->last) == 0)
+			age = lk_arena_printf(arena, ", %s (%.0f %s ago)", span->first, days, noun);
+		else
+			age = lk_arena_printf(arena, ", %s to %s (the oldest %.0f %s ago)", span->first,
+			                      span->last, days, noun);
 	}
 	if (span->undated) undated = lk_arena_printf(arena, ", %d without a date", span->undated);
 	if (!age || !undated) return NULL;
@@ -81,6 +85,7 @@ static const char *span_text(const struct span *span, lk_arena *arena) {
 
 /* Whether an earlier row is of the same family. */
 static bool family_known(const lk_calibration *rows, size_t at) {
+	LK_ASSERT(at < rows->rows.count);
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(rows->rows.at[i].family, rows->rows.at[at].family) == 0) return true;
 	return false;
@@ -92,10 +97,11 @@ static lk_status doctor_family(const lk_calibration *rows, const char *family, l
 	for (size_t i = 0; i < rows->rows.count; i++)
 		if (!family || strcmp(rows->rows.at[i].family, family) == 0)
 			span_add(&span, rows->rows.at[i].date);
-	lk_finding finding = {.part = family ? "calibration" : "data",
-	                      .name = family ? family : "calibrations",
-	                      .what = span_text(&span, out->arena),
-	                      .use = family ? NULL : "times, memory and their ranges"};
+	lk_finding finding = {.part = "calibration", .name = family};
+	if (!family)
+		finding = (lk_finding){
+			.part = "data", .name = "calibrations", .use = "times, memory and their ranges"};
+	finding.what = span_text(&span, out->arena);
 	return finding.what ? lk_doctor_add(out, &finding, err) : lk_oom(err);
 }
 
@@ -137,9 +143,11 @@ static lk_status prices_describe(const lk_offers *offers, lk_finding *finding, l
 static lk_status doctor_prices(const char *path, lk_findings *out, lk_error *err) {
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
-	lk_finding finding = {.part = path ? "settings" : "data",
-	                      .name = path ? path : "prices",
-	                      .use = "rent, machines"};
+	lk_finding finding = {.part = "data", .name = "prices", .use = "rent, machines"};
+	if (path) {
+		finding.part = "settings";
+		finding.name = path;
+	}
 	lk_error why = {0};
 	lk_machines_request request = {.prices = path};
 	lk_status status = lk_rent_offers(&request, &(lk_mains){0}, out->arena, &offers, &faults, &why);

@@ -45,16 +45,14 @@ static lk_status doctor_gpu(lk_findings *out, lk_error *err) {
 /* The recorder is a part of lockstep: without it the installation is incomplete. */
 static lk_status doctor_recorder(const char *name, const char *use, lk_findings *out,
                                  lk_error *err) {
-	const char *path;
-	LK_TRY(lk_record_library(name, out->arena, &path, err));
-	return lk_doctor_add(out,
-	                     &(lk_finding){.state = path ? LK_FINDING_OK : LK_FINDING_BROKEN,
-	                                   .part = "library",
-	                                   .name = name,
-	                                   .what = path ? path : "not next to lockstep, nor in its lib",
-	                                   .use = use,
-	                                   .mend = path ? NULL : "make && make install"},
-	                     err);
+	lk_finding finding = {.part = "library", .name = name, .use = use};
+	LK_TRY(lk_record_library(name, out->arena, &finding.what, err));
+	if (!finding.what) {
+		finding.state = LK_FINDING_BROKEN;
+		finding.what = "not next to lockstep, nor in its lib";
+		finding.mend = "make && make install";
+	}
+	return lk_doctor_add(out, &finding, err);
 }
 
 /* ---- programs ---- */
@@ -63,13 +61,15 @@ static lk_status doctor_program(const char *name, const char *use, const char *m
                                 lk_findings *out, lk_error *err) {
 	char room[PATH_MAX];
 	const char *path = lk_process_found(name) ? lk_program_in_path(name, room) : NULL;
-	lk_finding finding = {.state = path ? LK_FINDING_OK : LK_FINDING_MISSING,
-	                      .part = "program",
-	                      .name = name,
-	                      .what = path ? lk_arena_strdup(out->arena, path) : NULL,
-	                      .use = use,
-	                      .mend = path ? NULL : mend};
-	return path && !finding.what ? lk_oom(err) : lk_doctor_add(out, &finding, err);
+	lk_finding finding = {.part = "program", .name = name, .use = use};
+	if (path) {
+		finding.what = lk_arena_strdup(out->arena, path);
+		if (!finding.what) return lk_oom(err);
+	} else {
+		finding.state = LK_FINDING_MISSING;
+		finding.mend = mend;
+	}
+	return lk_doctor_add(out, &finding, err);
 }
 
 /* The version of the package that `python3` imports, from outside this folder. */

@@ -197,10 +197,6 @@ static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotte
 	                     : lk_launch_network(reading, flag, dotted_published(whole));
 }
 
-static void dotted_fill(int *field, int value) {
-	if (*field == 0) *field = value;
-}
-
 /* Formats by their names in recipes for performance: tensor current scaling, blockwise, MX. */
 static lk_dtype dotted_format(const char *format) {
 	if (strncmp(format, "fp8mx", 5) == 0 || strncmp(format, "fp8_mx", 6) == 0) return LK_MXFP8;
@@ -224,14 +220,14 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 	*found = is != NULL;
 	if (is == NULL) return LK_OK;
 	bool pipeline = job->pp == 0 && job->vp == 0;
-	dotted_fill(&job->tp, is->tp);
-	dotted_fill(&job->pp, is->pp);
+	lk_fill_int(&job->tp, is->tp);
+	lk_fill_int(&job->pp, is->pp);
 	if (pipeline) job->vp = is->vp;
-	dotted_fill(&job->cp, is->cp);
-	dotted_fill(&job->ep, is->ep);
-	dotted_fill(&job->mbs, is->mbs);
-	dotted_fill(&job->gbs, is->gbs);
-	dotted_fill(&job->seq, is->seq);
+	lk_fill_int(&job->cp, is->cp);
+	lk_fill_int(&job->ep, is->ep);
+	lk_fill_int(&job->mbs, is->mbs);
+	lk_fill_int(&job->gbs, is->gbs);
+	lk_fill_int(&job->seq, is->seq);
 	if (*gpus == 0) *gpus = is->gpus;
 	if (is->sharded && !job->sharding_said) {
 		job->sharding = LK_SHARD_ZERO3;
@@ -309,21 +305,21 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {
-		dotted_fill(&job->mbs, 1);
+		lk_fill_int(&job->mbs, 1);
 		return layout ? LK_OK
 		              : lk_launch_assume(reading,
 		                                 "the recipe's own layout is not known: what the line "
 		                                 "leaves open is lockstep's default");
 	}
 	bool pipeline = job->pp == 0 && job->vp == 0;
-	dotted_fill(&job->tp, recipe->layout.tp);
-	dotted_fill(&job->pp, recipe->layout.pp);
+	lk_fill_int(&job->tp, recipe->layout.tp);
+	lk_fill_int(&job->pp, recipe->layout.pp);
 	if (pipeline) job->vp = recipe->layout.vp;
-	dotted_fill(&job->cp, recipe->layout.cp);
-	dotted_fill(&job->ep, recipe->layout.ep);
-	dotted_fill(&job->mbs, 1);
-	dotted_fill(&job->gbs, recipe->layout.gbs);
-	dotted_fill(&job->seq, recipe->layout.seq);
+	lk_fill_int(&job->cp, recipe->layout.cp);
+	lk_fill_int(&job->ep, recipe->layout.ep);
+	lk_fill_int(&job->mbs, 1);
+	lk_fill_int(&job->gbs, recipe->layout.gbs);
+	lk_fill_int(&job->seq, recipe->layout.seq);
 	if (*gpus == 0) *gpus = recipe->layout.gpus;
 	return lk_launch_assume(reading,
 	                        "what the line leaves open is as in the recipe of %s: global batch %d, "
@@ -340,9 +336,9 @@ static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	if (dotted->recipe == NULL) return LK_OK;
 	if (recipe == NULL) return lk_launch_network(reading, "config", dotted->recipe);
 	LK_TRY(lk_launch_network(reading, "config", recipe->preset));
-	dotted_fill(&job->seq, recipe->titan.seq);
-	dotted_fill(&job->tp, recipe->titan.tp);
-	dotted_fill(&job->ep, recipe->titan.ep);
+	lk_fill_int(&job->seq, recipe->titan.seq);
+	lk_fill_int(&job->tp, recipe->titan.tp);
+	lk_fill_int(&job->ep, recipe->titan.ep);
 	if (dotted->tokens == 0 && dotted->local == 0)
 		dotted->tokens = (int64_t)recipe->titan.mbs * recipe->titan.seq;
 	if (job->recompute_said) return LK_OK;

@@ -225,11 +225,6 @@ static const char *launchers_base_name(const char *word) {
 	return slash != NULL ? slash + 1 : word;
 }
 
-static bool ends_with(const char *word, const char *end) {
-	size_t n = strlen(word), m = strlen(end);
-	return n > m && strcmp(word + n - m, end) == 0;
-}
-
 /* 0 where the word is no program that is known. */
 static int launchers_program(const char *word) {
 	const char *base = launchers_base_name(word);
@@ -271,7 +266,7 @@ lk_launch_own lk_launch_own_script(const char *word) {
 bool lk_launch_starts(const char *word) {
 	int kind = launchers_program(word);
 	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
-	       (kind != 0 && kind != WRAPPER && kind != SHELL) || ends_with(word, ".py");
+	       (kind != 0 && kind != WRAPPER && kind != SHELL) || lk_ends_in(word, ".py");
 }
 
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
@@ -400,7 +395,7 @@ static bool is_target(int kind, const lk_word *word) {
 	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL)
 		return true;
 	return launchers_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
-	       ends_with(word->text, ".py") || lk_launch_setting(word);
+	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
 }
 
 /* --fsdp_offload_params true, --use_fsdp: flags that override accelerate's file. *used: the next

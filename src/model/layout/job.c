@@ -40,10 +40,6 @@ enum {
 	BATCH_TOKENS = 4 << 20 /* default batch of a step: Llama 3's first steps, Qwen3's, OLMo 2's */
 };
 
-static void fill_int(int *field, int value) {
-	if (*field == 0) *field = value;
-}
-
 static void fill_switch(lk_switch *field, bool on) {
 	if (*field == LK_AUTO) *field = on ? LK_ON : LK_OFF;
 }
@@ -69,13 +65,13 @@ static int64_t fewest_replicas(const lk_job *job) {
 
 /* Fill dp, and gpus if it is not stated. */
 static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error *err) {
-	fill_int(&job->tp, 1);
-	fill_int(&job->pp, 1);
-	fill_int(&job->cp, 1);
-	fill_int(&job->ep, 1);
+	lk_fill_int(&job->tp, 1);
+	lk_fill_int(&job->pp, 1);
+	lk_fill_int(&job->cp, 1);
+	lk_fill_int(&job->ep, 1);
 	const lk_stack_features *features = lk_job_features(job);
 	if (job->model.experts == 0) job->etp = job->tp; /* no experts to split */
-	fill_int(&job->etp, features->etp > 0 ? features->etp : job->tp);
+	lk_fill_int(&job->etp, features->etp > 0 ? features->etp : job->tp);
 	int64_t block = (int64_t)job->tp * job->pp * job->cp;
 	char near[LK_JOB_NEAR];
 	if (block > LK_JOB_GPUS) {
@@ -158,7 +154,7 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	} else {
 		job->schedule = job->vp > 1 ? LK_SCHED_INTERLEAVED : LK_SCHED_1F1B;
 	}
-	fill_int(&job->vp, 1);
+	lk_fill_int(&job->vp, 1);
 	return LK_OK;
 }
 
@@ -192,12 +188,12 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 		job->seq = (int)tokens;
 		return LK_OK;
 	}
-	if (model->network == LK_NET_DIFFUSION) fill_int(&job->seq, model->context);
+	if (model->network == LK_NET_DIFFUSION) lk_fill_int(&job->seq, model->context);
 	/* position scores are added to content scores: no fused kernel does that */
 	if (model->relative_rows > 0) job->attn_kernel = LK_KERNEL_UNFUSED;
 	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
-		fill_int(&job->decoder_seq, model->decoder_context);
-	fill_int(&job->seq, job_default_seq(model));
+		lk_fill_int(&job->decoder_seq, model->decoder_context);
+	lk_fill_int(&job->seq, job_default_seq(model));
 	return LK_OK;
 }
 
@@ -232,9 +228,9 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	/* all images of a batch run at once: accumulating them gains nothing */
 	bool images = job->model.network == LK_NET_CONV;
 	if (images && job->microbatches == 0 && job->gbs > 0 && job->gbs % job->dp == 0)
-		fill_int(&job->mbs, job->gbs / job->dp);
+		lk_fill_int(&job->mbs, job->gbs / job->dp);
 	int fewest = job->dpo ? 2 : 1; /* a pair */
-	fill_int(&job->mbs, images ? LK_JOB_IMAGES : fewest);
+	lk_fill_int(&job->mbs, images ? LK_JOB_IMAGES : fewest);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
 		int64_t count = job_open_microbatches(job, step);
@@ -262,7 +258,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 }
 
 static lk_status fill_vocab(lk_job *job, lk_error *err) {
-	fill_int(&job->vocab_multiple, lk_job_like_megatron(job) ? 128 : 1);
+	lk_fill_int(&job->vocab_multiple, lk_job_like_megatron(job) ? 128 : 1);
 	if (job->padded_vocab_said) return LK_OK;
 	int64_t unit = (int64_t)job->vocab_multiple * job->tp;
 	int64_t padded = (job->model.vocab + unit - 1) / unit * unit;
@@ -372,10 +368,10 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	fill_switch(&job->fused_cross_entropy, features->fused_loss && job->loss == LK_LOSS_LOGITS);
 	fill_switch(&job->defer_head_gradient, false);
-	if (job->task == LK_TASK_LORA) fill_int(&job->lora_rank, 16);
+	if (job->task == LK_TASK_LORA) lk_fill_int(&job->lora_rank, 16);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
-	if (job->optimizer == LK_OPT_MUON) fill_int(&job->muon_steps, 5);
-	fill_int(&job->max_connections, 8);
+	if (job->optimizer == LK_OPT_MUON) lk_fill_int(&job->muon_steps, 5);
+	lk_fill_int(&job->max_connections, 8);
 	job_fill_bucket(job);
 }
 

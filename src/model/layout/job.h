@@ -362,6 +362,11 @@ const char *lk_loss_text(lk_arena *arena, const lk_job *job);
 double lk_loss_tokens(const lk_job *job, double tokens);
 lk_status lk_job_check_loss(const lk_job *job, lk_error *err);
 
+/* Set a field that is not stated yet. */
+static inline void lk_fill_int(int *field, int value) {
+	if (*field == 0) *field = value;
+}
+
 /* Whether Megatron-LM's defaults apply: the stack is Megatron or a relative. */
 bool lk_job_like_megatron(const lk_job *job);
 bool lk_job_uses_deepspeed(const lk_job *job);

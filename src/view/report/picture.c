@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/embedded.h"
 #include "view/report/report.h"
@@ -35,8 +36,9 @@ char *lk_picture_quantity(double number, const char *unit, char *out, size_t siz
 }
 
 int lk_picture_at(const lk_picture_scale *scale, double value) {
-	double way = ((scale->log ? log10(value) : value) - scale->low) /
-	             (scale->high > scale->low ? scale->high - scale->low : 1);
+	double range = scale->high > scale->low ? scale->high - scale->low : 1;
+	double place = scale->log ? log10(value) : value;
+	double way = (place - scale->low) / range;
 	if (!(way > -1)) way = -1; /* and what is no number */
 	if (way > 2) way = 2;
 	return (int)lround(scale->from + way * (scale->to - scale->from));
@@ -44,6 +46,7 @@ int lk_picture_at(const lk_picture_scale *scale, double value) {
 
 int lk_picture_ticks(double low, double high, int wished, bool bytes, double at[LK_PICTURE_TICKS]) {
 	static const double steps[] = {1, 2, 2.5, 5, 10};
+	LK_ASSERT(wished > 0);
 	double unit = bytes && high >= 1 ? pow(1024, floor(log2(high) / 10)) : 1;
 	double span = (high - low) / unit;
 	if (!(span > 0) || !isfinite(span)) return 0;

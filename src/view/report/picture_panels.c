@@ -215,13 +215,15 @@ static void draw_tornado(lk_picture *picture, const lk_value *panel) {
 			if (end != end) continue;
 			char colour[8], words[32];
 			int here = lk_picture_at(&x, end), middle = lk_picture_at(&x, base);
-			lk_picture_colour("ls-k", end > base ? "worse" : "better", colour);
+			bool worse = end > base;
+			lk_picture_colour("ls-k", worse ? "worse" : "better", colour);
 			lk_picture_rect(picture, here < middle ? here : middle, picture->y + 30 + k * ROW / 2,
 			                abs(here - middle), ROW / 2, colour);
-			if (end != base)
-				lk_picture_text(picture, end > base ? here + 50 : here - 50,
-				                picture->y + 115 + k * ROW / 2, end > base ? "start" : "end",
-				                "soft", lk_picture_quantity(end, unit, words, sizeof words), 20);
+			if (end == base) continue;
+			int beside = worse ? here + 50 : here - 50;
+			lk_picture_text(picture, beside, picture->y + 115 + k * ROW / 2,
+			                worse ? "start" : "end", "soft",
+			                lk_picture_quantity(end, unit, words, sizeof words), 20);
 		}
 	}
 	lk_picture_line(picture, lk_picture_at(&x, base), top, lk_picture_at(&x, base), picture->y,
@@ -393,7 +395,9 @@ static void scatter_limits(const lk_value *series, size_t count, size_t which, b
 		scale->high = log10(high * 1.4);
 		return;
 	}
-	double pad = high > low ? (high - low) * .08 : high != 0 ? fabs(high) * .1 : 1;
+	double pad = 1;
+	if (high > low) pad = (high - low) * .08;
+	else if (high != 0) pad = fabs(high) * .1;
 	scale->low = low >= 0 ? fmax(0, low - pad) : low - pad;
 	scale->high = high + pad;
 }
@@ -430,8 +434,9 @@ static void scatter_axes(lk_picture *picture, const lk_value *panel, const lk_pi
 	}
 	for (int i = 0; i < 2; i++) {
 		unit = lk_picture_words(axes[i], "unit");
-		snprintf(words, sizeof words, "%.60s%s%.20s", lk_picture_words(axes[i], "label"),
-		         strlen(unit) > 1 ? ", " : "", strlen(unit) > 1 ? unit : "");
+		lk_text text = lk_text_begin(words, sizeof words);
+		lk_text_add(&text, "%.60s", lk_picture_words(axes[i], "label"));
+		if (strlen(unit) > 1) lk_text_add(&text, ", %.20s", unit);
 		if (i == 0)
 			lk_picture_text(picture, (x->from + x->to) / 2, y->from + 360, "middle", "soft", words,
 			                80);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -127,6 +128,7 @@ static bool is_drawn(const struct picture *picture, const lk_validated *row) {
 }
 
 static int plot_part_of(const struct picture *picture, const lk_validated *row) {
+	LK_ASSERT(picture->part_count > 0);
 	for (int i = 0; row->part && i < picture->part_count; i++)
 		if (picture->parts[i].name && strcmp(picture->parts[i].name, row->part) == 0) return i;
 	return picture->part_count - 1;
@@ -159,6 +161,7 @@ static void choose_parts(struct picture *picture) {
 		if (rows > most[PARTS - 2] || (rows > 0 && rows == most[PARTS - 2] && equal-- > 0))
 			picture->parts[picture->part_count++].name = validation->groups[i].name;
 	}
+	LK_ASSERT(picture->part_count < PARTS);
 	picture->part_count++; /* the others */
 }
 
@@ -230,12 +233,10 @@ static void plot_put_sum(const struct picture *picture) {
 }
 
 static void plot_put_name(const struct picture *picture, const struct part *part, int most) {
-	bool only = picture->part_count == 1;
-	lk_plot_put_text(picture->out,
-	                 part->name ? *part->name ? part->name : "(none)"
-	                 : only     ? "all rows"
-	                            : "others",
-	                 most);
+	const char *name = part->name;
+	if (!name) name = picture->part_count == 1 ? "all rows" : "others";
+	else if (!*name) name = "(none)";
+	lk_plot_put_text(picture->out, name, most);
 }
 
 static void plot_put_words(const struct picture *picture) {

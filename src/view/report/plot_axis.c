@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "view/report/report.h"
 
 enum { WISHED = 4, MOST = 9 };
@@ -9,6 +10,7 @@ enum { WISHED = 4, MOST = 9 };
 /* base^k for every step-th k inside; the step is a whole number so that no more than MOST come out.
  */
 static int powers(double low, double high, double base, double at[LK_PLOT_TICKS]) {
+	LK_ASSERT(base > 1);
 	double unit = log10(base), first = ceil(low / unit - 1e-9), last = floor(high / unit + 1e-9);
 	double step = ceil((last - first + 1) / MOST);
 	int count = 0;

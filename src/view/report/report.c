@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/memory.h"
 #include "lockstep/catalogue.h"
@@ -105,6 +106,7 @@ static lk_status write_png(const void *what, bool colour, FILE *out, lk_error *e
 
 lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out,
                          lk_error *err) {
+	LK_ASSERT(job->answer && (!job->panels || (job->verb && job->title && job->inputs)));
 	lk_writing w = {LK_FORMAT_JSON, false, false, path, out};
 	if (form == LK_REPORT_JSON) return lk_write_through(&w, write_document, job, err);
 	if (form == LK_REPORT_HTML) return lk_write_through(&w, write_html, job, err);
@@ -119,6 +121,7 @@ lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const ch
 
 void lk_report_panel(lk_report *writer, const char *kind, const char *title, const char *note,
                      bool wide) {
+	LK_ASSERT(kind && title);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "kind", kind);
 	lk_json_put_text(writer, "title", title);
@@ -136,6 +139,7 @@ void lk_report_panel_end(lk_report *writer) {
 
 void lk_report_verdict(lk_report *writer, const char *state, const char *headline,
                        const char *detail) {
+	LK_ASSERT(lk_name_among("yes no plain", state));
 	lk_report_panel(writer, "verdict", headline, NULL, true);
 	lk_json_put_text(writer, "state", state);
 	lk_json_put_text(writer, "detail", detail);
@@ -147,6 +151,7 @@ void lk_report_figures(lk_report *writer) {
 
 void lk_report_figure(lk_report *writer, const char *label, const char *value, const char *range,
                       const char *note) {
+	LK_ASSERT(label && value);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "label", label);
 	lk_json_put_text(writer, "value", value);
@@ -176,6 +181,7 @@ void lk_report_fact(lk_report *writer, const char *label, const char *text) {
 }
 
 void lk_report_part(lk_report *writer, const char *key, const char *label) {
+	LK_ASSERT(key && label);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "key", key);
 	lk_json_put_text(writer, "label", label);
@@ -199,6 +205,7 @@ void lk_report_fall(lk_report *writer, const char *key, const char *label, doubl
 
 void lk_report_row(lk_report *writer, const char *name, const char *mark, const double *values,
                    int count) {
+	LK_ASSERT(count >= 0 && (values || count == 0));
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
 	if (mark) lk_json_put_text(writer, "mark", mark);
@@ -210,6 +217,7 @@ void lk_report_row(lk_report *writer, const char *name, const char *mark, const 
 
 void lk_report_axis(lk_report *writer, const char *key, const char *label, const char *unit,
                     bool log) {
+	LK_ASSERT(strcmp(key, "x") == 0 || strcmp(key, "y") == 0);
 	lk_json_object(writer, key);
 	lk_json_put_text(writer, "label", label);
 	lk_json_put_text(writer, "unit", unit);
@@ -218,6 +226,7 @@ void lk_report_axis(lk_report *writer, const char *key, const char *label, const
 }
 
 void lk_report_series(lk_report *writer, const char *name, const char *key, bool line) {
+	LK_ASSERT(name && key);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
 	lk_json_put_text(writer, "key", key);
@@ -253,6 +262,7 @@ void lk_report_swing(lk_report *writer, const char *label, double low, double hi
 static bool says_number(const lk_cell *cell) {
 	char digits[LK_DIGITS];
 	const lk_cell bare = {LK_CELL_NUMBER, NULL, cell->number};
+	LK_ASSERT(cell->kind == LK_CELL_NUMBER);
 	return !cell->text || strcmp(cell->text, lk_cell_shown(&bare, digits)) == 0;
 }
 
@@ -285,6 +295,7 @@ static void report_put_columns(lk_report *writer, const lk_table *table) {
 }
 
 static void report_put_rows(lk_report *writer, const lk_table *table, int rows) {
+	LK_ASSERT(rows <= table->rows);
 	lk_json_array(writer, "rows");
 	for (int row = 0; row < rows; row++) {
 		lk_json_array(writer, NULL);
@@ -318,6 +329,7 @@ void lk_report_rename(lk_table *table, const char *key, const char *title) {
 
 void lk_report_round(lk_table *table, int digits) {
 	char text[LK_DIGITS];
+	LK_ASSERT(digits > 0 && digits < LK_DIGITS - 8);
 	for (size_t i = 0; table && i < table->cells.count; i++) {
 		lk_cell *cell = &table->cells.at[i];
 		const char *end;
@@ -363,6 +375,7 @@ lk_status lk_report_table_with(lk_report *writer, const char *title, const char 
 		return lk_oom(err);
 	}
 	int rows = most > 0 && table->rows > most ? most : table->rows;
+	LK_ASSERT(rows >= 0);
 	if (rows > 0) {
 		lk_report_panel(writer, "table", title, note, wide);
 		report_put_columns(writer, table);

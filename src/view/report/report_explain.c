@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -40,6 +41,7 @@ static const struct part parts[] = {
 enum { PARTS = sizeof parts / sizeof *parts };
 
 static double explain_part_of(const lk_explain_rank *rank, int k) {
+	LK_ASSERT(k >= 0 && k < PARTS);
 	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
 }
 
@@ -58,14 +60,15 @@ static double share_of(const lk_explanation *explanation, int k) {
 static void explain_put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
-	if (worst) snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
 	snprintf(detail, sizeof detail, "%d %s, %d %s, %s %s", explanation->rank_count,
 	         lk_noun(explanation->rank_count, "rank", "ranks"), explanation->step_count,
 	         lk_noun(explanation->step_count, "step", "steps"),
 	         lk_format_thousands((double)explanation->kernels, text, sizeof text),
 	         lk_noun((double)explanation->kernels, "kernel", "kernels"));
-	lk_report_verdict(writer, worst ? "no" : "yes", worst ? headline : "Nothing stalls the step",
-	                  detail);
+	if (worst) {
+		snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
+		lk_report_verdict(writer, "no", headline, detail);
+	} else lk_report_verdict(writer, "yes", "Nothing stalls the step", detail);
 	lk_report_figures(writer);
 	if (!isnan(explanation->step_deviation_s))
 		snprintf(detail, sizeof detail, "+- %s over the steps",
@@ -100,11 +103,13 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	if (explanation->diagnosis) lk_report_fact(writer, "diagnosis", explanation->diagnosis);
 	if (worst) lk_report_fact(writer, "evidence", worst->evidence);
 	for (int i = 0; i < explanation->action_count; i++) {
+		LK_ASSERT(explanation->actions[i] >= 0 &&
+		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
+		lk_format_seconds(simulated ? stall->gain_s : stall->most_s, text, sizeof text);
 		snprintf(headline, sizeof headline, "%s %s (%.40s): %.150s", simulated ? "gains" : "up to",
-		         lk_format_seconds(simulated ? stall->gain_s : stall->most_s, text, sizeof text),
-		         stall->kind, stall->remedy);
+		         text, stall->kind, stall->remedy);
 		lk_report_fact(writer, i ? "then" : "do first", headline);
 	}
 	lk_json_array_end(writer);
@@ -257,12 +262,13 @@ static void explain_put_collectives(lk_report *writer, const lk_explanation *exp
 	int any = 0;
 	for (int i = 0; i < explanation->comm_count; i++) any += has_rate(&explanation->comm[i]);
 	if (!any) return;
-	snprintf(note, sizeof note,
-	         "points: measured, mean size and mean rate of each kind and group; %s%.300s",
-	         explanation->curve_count ? "lines: the model on " : "no curves of the model: ",
-	         explanation->curve_count ? explanation->held_against
-	         : explanation->no_curves ? explanation->no_curves
-	                                  : "");
+	lk_text text = lk_text_begin(note, sizeof note);
+	lk_text_add(&text, "points: measured, mean size and mean rate of each kind and group; ");
+	if (explanation->curve_count)
+		lk_text_add(&text, "lines: the model on %.300s", explanation->held_against);
+	else
+		lk_text_add(&text, "no curves of the model: %.300s",
+		            explanation->no_curves ? explanation->no_curves : "");
 	lk_report_panel(writer, "scatter", "Collectives: bus bandwidth over size", note, false);
 	lk_json_put_text(writer, "role", "collectives");
 	lk_report_axis(writer, "x", "mean size of a message", "B", true);

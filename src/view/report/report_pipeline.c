@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 
@@ -31,6 +32,7 @@ static bool in_lane(const struct lane *lane, size_t i) {
 }
 
 static long long tick(const struct lane *lane, double seconds) {
+	LK_ASSERT(lane->tick_s > 0);
 	return llround(seconds / lane->tick_s);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -14,6 +15,7 @@
 enum { TEXT = 64, LINE = 256, PARTS = 32 };
 
 static const lk_plan_choice *plan_best_of(const lk_plan *plan) {
+	LK_ASSERT(plan->best < plan->count);
 	return plan->best >= 0 ? plan->counts[plan->best].choices : NULL;
 }
 
@@ -24,16 +26,18 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 	char text[TEXT], detail[LINE];
 	double layouts = 0;
 	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
-	if (best)
+	if (best) {
 		snprintf(detail, sizeof detail, "the fastest of %s %s, on %d %s",
 		         lk_format_thousands(layouts, text, sizeof text),
 		         lk_noun(layouts, "layout", "layouts"), best->gpus,
 		         lk_noun(best->gpus, "GPU", "GPUs"));
-	else
+		lk_report_verdict(writer, "yes", best->layout, detail);
+	} else {
 		lk_copy(detail, sizeof detail,
 		        plan->count && plan->counts[0].nothing ? plan->counts[0].nothing
 		                                               : "no layout fits");
-	lk_report_verdict(writer, best ? "yes" : "no", best ? best->layout : "Nothing fits", detail);
+		lk_report_verdict(writer, "no", "Nothing fits", detail);
+	}
 	lk_report_figures(writer);
 	if (best) {
 		lk_report_figure_of_step(writer, best->step_time_s, best->step_time_low_s,
@@ -115,8 +119,8 @@ static lk_status plan_put_front(lk_report *writer, const lk_plan *plan, lk_error
 	lk_json_put_text(writer, "role", "pareto");
 	lk_report_axis(writer, "x", days ? "GPU-hours of the training" : "GPU-seconds of a step", "",
 	               false);
-	lk_report_axis(writer, "y", days ? "time of the training" : "step time", days ? "days" : "s",
-	               false);
+	if (days) lk_report_axis(writer, "y", "time of the training", "days", false);
+	else lk_report_axis(writer, "y", "step time", "s", false);
 	lk_json_array(writer, "series");
 	LK_TRY(put_front_series(writer, plan, "the front", "front", true, err));
 	LK_TRY(put_front_series(writer, plan, "other layouts", "other", false, err));
@@ -171,6 +175,7 @@ static void plan_put_times(lk_report *writer, const lk_plan_count *count) {
 
 static void plan_put_tornado(lk_report *writer, const lk_plan_count *count) {
 	if (!count->sensitivity_count) return;
+	LK_ASSERT(count->choice_count > 0 && count->sensitivity_count % 2 == 0); /* in pairs */
 	lk_report_panel(writer, "tornado", "Rates 10 % lower or higher",
 	                "what they make of the fastest layout's step", false);
 	lk_json_put_number(writer, "base", count->choices[0].step_time_s);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
@@ -20,6 +21,7 @@ typedef char *shown_as(double number, char *out, size_t size);
 static void figure(lk_report *writer, const lk_prediction *prediction, const char *label,
                    double value, int power, shown_as *shown, const char *note) {
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
+	LK_ASSERT(power >= -1 && power <= 1);
 	if (power && prediction->step_time_s > 0 && prediction->step_time_low_s > 0) {
 		double a = prediction->step_time_low_s / prediction->step_time_s,
 			   b = prediction->step_time_high_s / prediction->step_time_s;
@@ -30,26 +32,20 @@ static void figure(lk_report *writer, const lk_prediction *prediction, const cha
 	lk_report_figure(writer, label, shown(value, text, sizeof text), range, note);
 }
 
-static char *predict_tera(double flops, char *out, size_t size) {
-	return lk_fixed(flops / 1e12, 1, out, size);
-}
-static char *predict_plain(double number, char *out, size_t size) {
-	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
-}
-
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], rate[TEXT], detail[LINE], of[LINE];
-	snprintf(
-		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s%s%s",
-		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
-		lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
-		prediction->fits ? "headroom " : "",
-		lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left),
-		prediction->fits ? "" : " too much");
+	lk_text words = lk_text_begin(detail, sizeof detail);
+	lk_text_add(&words, "%s of %s on the peak-memory rank, stage %d: ",
+	            lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
+	            lk_format_bytes(prediction->usable_bytes, usable, sizeof usable),
+	            prediction->fullest_stage);
+	lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left);
+	if (prediction->fits) lk_text_add(&words, "headroom %s", left);
+	else lk_text_add(&words, "%s too much", left);
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	lk_report_verdict(writer, prediction->fits ? "yes" : "no",
-	                  prediction->fits ? "Fits" : "Does not fit", detail);
+	if (prediction->fits) lk_report_verdict(writer, "yes", "Fits", detail);
+	else lk_report_verdict(writer, "no", "Does not fit", detail);
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	lk_report_figures(writer);
 	figure(writer, prediction, "step time", prediction->step_time_s, 1, lk_format_seconds, "");
@@ -57,12 +53,12 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 		figure(writer, prediction, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		       lk_format_thousands, "");
 	else
-		figure(writer, prediction, rate, prediction->samples_per_s, -1, predict_plain,
+		figure(writer, prediction, rate, prediction->samples_per_s, -1, lk_samples,
 		       "all GPUs together");
 	if (prediction->peak_flops > 0)
 		figure(writer, prediction, "MFU", prediction->mfu, -1, lk_percent, of);
 	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1,
-	       predict_tera, "");
+	       lk_tera, "");
 	if (prediction->days > 0)
 		figure(writer, prediction, "days of training", prediction->days, 1, lk_days, "");
 	if (prediction->gpu_hours > 0)
@@ -167,6 +163,7 @@ static void predict_parts_of(const lk_stage_memory *memory, const lk_stage_formu
 }
 
 static void put_memory_stage(lk_report *writer, const lk_prediction *prediction, int i) {
+	LK_ASSERT(i >= 0 && i < prediction->memory_count);
 	const lk_stage_memory *memory = &prediction->memory[i];
 	struct memory_part parts[MEMORY_PARTS];
 	char name[TEXT];
@@ -288,6 +285,7 @@ enum { PHASE_TICKS = 100000 };
 static void put_phase_lane(lk_report *writer, const lk_prediction *prediction, bool engines) {
 	char kinds[LK_PHASE_SPANS + 1];
 	int used = 0;
+	LK_ASSERT(prediction->phase_span_count <= LK_PHASE_SPANS && prediction->step_time_s > 0);
 	double ticks = PHASE_TICKS / prediction->step_time_s;
 	for (int i = 0; i < prediction->phase_span_count; i++) {
 		const lk_phase_span *span = &prediction->spans[i];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -14,7 +15,10 @@ enum { TEXT = 64, LINE = 320 };
 
 static char *hours(double h, char *out, size_t size) {
 	char number[TEXT];
-	snprintf(out, size, "%s h", lk_fixed(h, h < 10 ? 2 : h < 100 ? 1 : 0, number, sizeof number));
+	int places = 0;
+	if (h < 10) places = 2;
+	else if (h < 100) places = 1;
+	snprintf(out, size, "%s h", lk_fixed(h, places, number, sizeof number));
 	return out;
 }
 
@@ -29,6 +33,7 @@ static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char *label, int at) {
 	char cost[TEXT], time[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (at < 0) return;
+	LK_ASSERT(at < rent->count);
 	const lk_rent_choice *choice = &rent->choices[at];
 	snprintf(note, sizeof note, "%d x %s, %s, %d %s", choice->machines, choice->instance,
 	         choice->provider, choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"));
@@ -48,6 +53,7 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 	char value[TEXT], low[TEXT], high[TEXT], range[LINE], note[LINE];
 	if (rent->most < 0) return;
+	LK_ASSERT(rent->most < rent->count);
 	const lk_rent_choice *choice = &rent->choices[rent->most];
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
 	         lk_rent_trained(rent, choice->samples_low, true, low, sizeof low),
@@ -62,16 +68,17 @@ static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 
 static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	char headline[LINE] = "Nothing meets both deadline and budget", detail[LINE], text[TEXT];
+	const char *state = "no";
 	int best = rent->most < 0 ? rent->cheapest : rent->most;
 	if (best >= 0) {
 		const lk_rent_choice *choice = &rent->choices[best];
+		state = "yes";
 		snprintf(headline, sizeof headline, "%d x %s at %s", choice->machines, choice->instance,
 		         choice->provider);
 	}
 	snprintf(detail, sizeof detail, "%s of %d choices that fit in memory",
 	         rent->most < 0 ? "the cheapest" : "trains most", rent->considered);
-	lk_report_verdict(writer, best >= 0 ? "yes" : "no", headline,
-	                  rent->nothing ? rent->nothing : detail);
+	lk_report_verdict(writer, state, headline, rent->nothing ? rent->nothing : detail);
 	lk_report_figures(writer);
 	rent_put_decision(writer, rent, "cheapest", rent->cheapest);
 	if (rent->fastest != rent->cheapest) rent_put_decision(writer, rent, "fastest", rent->fastest);
@@ -104,9 +111,10 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 		const lk_rent_choice *rent_choice = &rent->choices[i];
 		if (rent_choice->pareto != pareto) continue;
 		choice_text(rent_choice, choice, sizeof choice);
-		snprintf(text, sizeof text, "%s; price of %s, %s%s%s", choice, rent_choice->date,
-		         rent_choice->source, lk_rent_mark(rent, i) ? "; " : "",
-		         lk_rent_mark(rent, i) ? lk_rent_mark(rent, i) : "");
+		const char *mark = lk_rent_mark(rent, i);
+		lk_text words = lk_text_begin(text, sizeof text);
+		lk_text_add(&words, "%s; price of %s, %s", choice, rent_choice->date, rent_choice->source);
+		if (mark) lk_text_add(&words, "; %s", mark);
 		if (isnan(rent->samples))
 			lk_report_point(writer, rent_choice->cost, rent_choice->samples * rent->seq, text,
 			                rent_choice->reproduce);
@@ -120,12 +128,14 @@ static void put_series(lk_report *writer, const lk_rent *rent, const char *name,
 static void rent_put_front(lk_report *writer, const lk_rent *rent) {
 	if (!rent->count) return;
 	bool open = isnan(rent->samples);
-	lk_report_panel(
-		writer, "scatter", open ? "What is trained, against cost" : "Cost against time",
-		open ? "no choice that trains as much as one on the front is both as cheap and as "
-			   "fast"
-			 : "no choice is both cheaper and faster than one on the front",
-		true);
+	if (open)
+		lk_report_panel(writer, "scatter", "What is trained, against cost",
+		                "no choice that trains as much as one on the front is both as cheap and as "
+		                "fast",
+		                true);
+	else
+		lk_report_panel(writer, "scatter", "Cost against time",
+		                "no choice is both cheaper and faster than one on the front", true);
 	lk_report_hint(writer, "a click on a point shows the command that predicts it");
 	lk_json_put_text(writer, "role", "pareto");
 	if (open) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -14,14 +15,15 @@
 enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };
 
 static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) {
+	LK_ASSERT(answer->fits || answer->reason);
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];
 	snprintf(detail, sizeof detail, "%d %s, %s with optimizer states, on %d %s of %s for tables",
 	         answer->tables, lk_noun(answer->tables, "table", "tables"),
 	         lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
 	         lk_noun(answer->rank_count, "rank", "ranks"),
 	         lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
-	lk_report_verdict(writer, answer->fits ? "yes" : "no", answer->fits ? "Fits" : "Does not fit",
-	                  answer->fits ? detail : answer->reason);
+	if (answer->fits) lk_report_verdict(writer, "yes", "Fits", detail);
+	else lk_report_verdict(writer, "no", "Does not fit", answer->reason);
 	lk_report_figures(writer);
 	if (answer->fits) {
 		lk_report_figure(writer, "embedding step",

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
@@ -12,28 +13,19 @@
 
 enum { TEXT = 64, LINE = 256 };
 
-static int worst_of(const lk_stalls_answer *answer) {
-	int worst = -1;
-	for (int k = 0; k < LK_STALL_KINDS; k++)
-		if (answer->parts[k].named &&
-		    (worst < 0 || answer->parts[k].seconds > answer->parts[worst].seconds))
-			worst = k;
-	return worst;
-}
-
 static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer) {
-	int worst = worst_of(answer);
+	int worst = lk_stalls_worst(answer);
 	char text[TEXT], low[TEXT], high[TEXT], headline[LINE], detail[LINE], range[LINE] = "";
-	if (worst >= 0)
-		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step",
-		         lk_stalls_kinds[worst], lk_percent(answer->parts[worst].share, text, sizeof text));
 	snprintf(detail, sizeof detail, "%d %s on %d %s, %d %s a run, %s", answer->ranks,
 	         lk_noun(answer->ranks, "rank", "ranks"), answer->hosts,
 	         lk_noun(answer->hosts, "host", "hosts"), answer->steps,
 	         lk_noun(answer->steps, "step", "steps"), answer->base);
-	lk_report_verdict(writer, worst >= 0 ? "no" : "yes",
-	                  worst >= 0 ? headline : "No stall is above the noise and 2 % of the step",
-	                  detail);
+	if (worst >= 0) {
+		snprintf(headline, sizeof headline, "Largest stall: %s, %s of the step",
+		         lk_stalls_kinds[worst], lk_percent(answer->parts[worst].share, text, sizeof text));
+		lk_report_verdict(writer, "no", headline, detail);
+	} else
+		lk_report_verdict(writer, "yes", "No stall is above the noise and 2 % of the step", detail);
 	lk_report_figures(writer);
 	if (!isnan(answer->low))
 		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
@@ -78,8 +70,10 @@ static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answ
 }
 
 static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
+	static const char *const names[] = {"step", "transfer"}, *const keys[] = {"gemm", "tp"};
 	const lk_stalls_buckets *buckets = &answer->buckets;
 	char text[LINE], time[TEXT];
+	LK_ASSERT(buckets->count >= 0);
 	if (buckets->count < 2) return;
 	lk_report_panel(writer, "scatter", "Other bucket sizes",
 	                "the transfer by calls and bytes, and the step with it", false);
@@ -88,7 +82,7 @@ static void put_buckets(lk_report *writer, const lk_stalls_answer *answer) {
 	lk_report_axis(writer, "y", "time", "s", false);
 	lk_json_array(writer, "series");
 	for (int which = 0; which < 2; which++) {
-		lk_report_series(writer, which ? "transfer" : "step", which ? "tp" : "gemm", true);
+		lk_report_series(writer, names[which], keys[which], true);
 		for (int i = 0; i < buckets->count; i++) {
 			double seconds = which ? buckets->at[i].transfer_s : buckets->at[i].step_s;
 			snprintf(text, sizeof text, "%s with %.3g calls a step",

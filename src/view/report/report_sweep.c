@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "base/sort.h"
@@ -90,15 +91,13 @@ static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
 /* "tp 2, gpus 16": the swept options of a row but for `but`, the first `most`. */
 static char *sweep_differences(const lk_sweep *sweep, const lk_predict_request *request,
                                const lk_option *but, char *out, size_t size) {
-	size_t used = 0;
-	*out = '\0';
-	for (int i = 0; i < sweep->varying_count && request && used < size; i++) {
+	lk_text text = lk_text_begin(out, size);
+	for (int i = 0; i < sweep->varying_count && request; i++) {
 		char value[VALUE];
 		if (sweep->varying[i] == but) continue;
 		lk_option_text(sweep->varying[i], request, value, sizeof value);
-		int length = snprintf(out + used, size - used, "%s%s %.80s", used ? ", " : "",
-		                      sweep->varying[i]->name, *value ? value : "-");
-		used += length > 0 ? (size_t)length : 0;
+		if (text.used) lk_text_add(&text, ", ");
+		lk_text_add(&text, "%s %.80s", sweep->varying[i]->name, *value ? value : "-");
 	}
 	return out;
 }
@@ -108,10 +107,6 @@ static const char *command_of(const lk_sweep_row *row) {
 }
 
 /* ---- the verdict ---- */
-
-static char *sweep_plain(double number, char *out, size_t size) {
-	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
-}
 
 static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	char text[TEXT], low[TEXT], high[TEXT], rate[TEXT], range[LINE] = "";
@@ -127,7 +122,7 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 		                 lk_format_thousands(prediction->tokens_per_s_per_gpu, text, sizeof text),
 		                 NULL, NULL);
 	else
-		lk_report_figure(writer, rate, sweep_plain(prediction->samples_per_s, text, sizeof text),
+		lk_report_figure(writer, rate, lk_samples(prediction->samples_per_s, text, sizeof text),
 		                 NULL, "all GPUs together");
 	if (prediction->mfu > 0)
 		lk_report_figure(writer, "MFU", lk_percent(prediction->mfu, text, sizeof text), NULL, NULL);
@@ -143,7 +138,7 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 
 static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep) {
 	const lk_prediction *best = sweep->best >= 0 ? sweep->all.rows[sweep->best].prediction : NULL;
-	char headline[LINE], detail[LINE];
+	char headline[LINE] = "None fits", detail[LINE];
 	if (best)
 		sweep_differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
 		                  sizeof headline);
@@ -155,8 +150,8 @@ static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep
 	            lk_noun(sweep->fit, "fits", "fit"));
 	if (misfits) lk_text_add(&words, ", %zu %s not", misfits, lk_noun(misfits, "does", "do"));
 	if (sweep->refused) lk_text_add(&words, ", %zu cannot be", sweep->refused);
-	lk_report_verdict(writer, best ? "yes" : "no",
-	                  best ? (*headline ? headline : "All are alike") : "None fits", detail);
+	if (!*headline) lk_copy(headline, sizeof headline, "All are alike");
+	lk_report_verdict(writer, best ? "yes" : "no", headline, detail);
 	lk_report_figures(writer);
 	if (best) put_best(writer, best);
 	lk_json_array_end(writer);
@@ -199,11 +194,11 @@ static struct measure measure_of(const struct shown_sweep *sweep) {
 		trained &= prediction->days > 0 && prediction->gpu_hours > 0;
 		tokens &= prediction->tokens_per_s_per_gpu > 0;
 	}
-	return (struct measure){trained  ? OF_TRAINING
-	                        : alike  ? OF_STEP
-	                        : tokens ? OF_TOKENS
-	                                 : OF_SAMPLES,
-	                        gpus};
+	struct measure measure = {OF_SAMPLES, gpus};
+	if (trained) measure.of = OF_TRAINING;
+	else if (alike) measure.of = OF_STEP;
+	else if (tokens) measure.of = OF_TOKENS;
+	return measure;
 }
 
 static double sweep_time_of(struct measure m, const lk_prediction *prediction) {
@@ -289,6 +284,7 @@ static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, l
 		{"time for a billion tokens", "h", "GPU-hours for a billion tokens"},
 		{"time for a million samples", "h", "GPU-hours for a million samples"},
 	};
+	_Static_assert(sizeof of / sizeof *of == OF_SAMPLES + 1, "one row for each measure");
 	struct measure m = measure_of(sweep);
 	struct point *points = LK_ARRAY(&sweep->arena, struct point, sweep->fit);
 	if (!points) return lk_oom(err);
@@ -299,8 +295,8 @@ static lk_status sweep_put_front(lk_report *writer, struct shown_sweep *sweep, l
 	lk_report_hint(writer, count <= MOST_COMMANDS ? "a click on a point shows its command"
 	                                              : "a click on its points shows their commands");
 	lk_json_put_text(writer, "role", "pareto");
-	lk_report_axis(writer, "x", m.gpus ? of[m.of].cost : "peak memory of a rank", m.gpus ? "" : "B",
-	               false);
+	if (m.gpus) lk_report_axis(writer, "x", of[m.of].cost, "", false);
+	else lk_report_axis(writer, "x", "peak memory of a rank", "B", false);
 	lk_report_axis(writer, "y", of[m.of].time, of[m.of].unit, false);
 	lk_json_array(writer, "series");
 	put_points(writer, sweep, points, count);
@@ -393,10 +389,10 @@ static void sweep_put_lines(lk_report *writer, const struct shown_sweep *sweep,
 	char key[TEXT], name[2 * LINE];
 	lk_json_array(writer, "series");
 	for (int i = 0; i < 2 * count; i++) {
-		const char *what = lines[i % count].name;
+		const char *what = lines[i % count].name, *title = *what ? what : "step time";
 		bool whole = i < count;
 		snprintf(key, sizeof key, "c%d", i % count);
-		snprintf(name, sizeof name, "%s%s", *what ? what : "step time", whole ? "" : ", fits");
+		snprintf(name, sizeof name, "%s%s", title, whole ? "" : ", fits");
 		lk_report_series(writer, name, key, whole);
 		if (whole) sweep_put_line(writer, sweep, over, what);
 		else put_marks(writer, sweep, over, what);
@@ -564,11 +560,11 @@ static lk_status sweep_put_table(lk_report *writer, const struct shown_sweep *sw
 	lk_report_round(table, DIGITS);
 	lk_report_reveal(table, "step_time_low_s");
 	lk_report_reveal(table, "step_time_high_s");
-	snprintf(note, sizeof note, "low and high: the 80 %% range of the step%s%s%s",
-	         *same ? "; all have " : "", same,
-	         sweep->kept.count < sweep->all.count
-	             ? "; the fastest per GPU are kept, -o csv writes all"
-	             : "");
+	lk_text text = lk_text_begin(note, sizeof note);
+	lk_text_add(&text, "low and high: the 80 %% range of the step");
+	if (*same) lk_text_add(&text, "; all have %s", same);
+	if (sweep->kept.count < sweep->all.count)
+		lk_text_add(&text, "; the fastest per GPU are kept, -o csv writes all");
 	return lk_report_table_with(writer, "All combinations", note, true, table, 0, put_commands,
 	                            sweep, err);
 }
@@ -604,6 +600,8 @@ static lk_status sweep_prepare(struct shown_sweep *sweep, lk_error *err) {
 		sweep->refused += !sweep->all.rows[i].prediction;
 		sweep->fit += sweep->all.rows[i].prediction && sweep->all.rows[i].prediction->fits;
 	}
+	LK_ASSERT(sweep->fit + sweep->refused <= sweep->all.count);
+	LK_ASSERT((sweep->best >= 0) == (sweep->fit > 0));
 	lk_sweep_varying(&sweep->all);
 	LK_TRY(keep_rows(sweep, err));
 	return join_inputs(sweep, err);
@@ -619,20 +617,21 @@ lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form
 	for (size_t i = 0; alike && i < count; i++)
 		alike = !rows[i].prediction ||
 		        (rows[i].prediction->model && strcmp(rows[i].prediction->model, best->model) == 0);
-	snprintf(title, sizeof title, "%zu %s%s%.*s", count,
-	         lk_noun(count, "prediction", "predictions"), alike ? " of " : "",
-	         alike ? (int)strcspn(best->model, ":,") : 0, alike ? best->model : "");
-	lk_report_job job = {"predict",
-	                     title,
-	                     best ? best->reproduce : NULL,
-	                     &answer,
-	                     &s.inputs,
-	                     sweep_put_panels,
-	                     sweep_put_assumptions,
-	                     sweep_put_warnings,
-	                     NULL,
-	                     "the best one",
-	                     best ? best->failed_check : NULL};
+	lk_text text = lk_text_begin(title, sizeof title);
+	lk_text_add(&text, "%zu %s", count, lk_noun(count, "prediction", "predictions"));
+	if (alike) lk_text_add(&text, " of %.*s", (int)strcspn(best->model, ":,"), best->model);
+	lk_report_job job = {.verb = "predict",
+	                     .title = title,
+	                     .answer = &answer,
+	                     .inputs = &s.inputs,
+	                     .panels = sweep_put_panels,
+	                     .assumptions = sweep_put_assumptions,
+	                     .warnings = sweep_put_warnings,
+	                     .reproduces = "the best one"};
+	if (best) {
+		job.reproduce = best->reproduce;
+		job.failed_check = best->failed_check;
+	}
 	if (status == LK_OK) status = lk_report_save(&job, form, path, out, err);
 	lk_arena_free(&s.arena);
 	return status;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
@@ -12,6 +13,7 @@
 enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };
 
 static int fastest_of(const lk_whatif *whatif) {
+	LK_ASSERT(whatif->column_count > 0); /* the base */
 	int best = 0;
 	for (int i = 1; i < whatif->column_count; i++)
 		if (!whatif->columns[i].refused && whatif->columns[i].step_s < whatif->columns[best].step_s)
@@ -21,11 +23,10 @@ static int fastest_of(const lk_whatif *whatif) {
 
 static char *whatif_signed_percent(double share, char *out, size_t size) {
 	char number[TEXT];
-	snprintf(out, size, "%s%s %%",
-	         share > 0   ? "+"
-	         : share < 0 ? "\xe2\x88\x92"
-	                     : "",
-	         lk_fixed(100 * fabs(share), 1, number, sizeof number));
+	const char *sign = "";
+	if (share > 0) sign = "+";
+	else if (share < 0) sign = "\xe2\x88\x92";
+	snprintf(out, size, "%s%s %%", sign, lk_fixed(100 * fabs(share), 1, number, sizeof number));
 	return out;
 }
 
@@ -38,16 +39,15 @@ static void whatif_put_verdict(lk_report *writer, const lk_whatif *whatif) {
 	if (best)
 		snprintf(headline, sizeof headline, "%.180s: %s", column->label,
 		         whatif_signed_percent(column->change, change, sizeof change));
-	if (best)
-		snprintf(detail, sizeof detail, "%s%.200s",
-		         gains ? "the shortest step" : "the shortest step is that of ",
-		         gains ? "" : headline);
-	lk_report_verdict(writer, gains ? "yes" : "plain",
-	                  gains                      ? headline
-	                  : whatif->column_count > 1 ? best ? "No change makes the step much shorter"
-	                                                    : "No change makes the step shorter"
-	                                             : "The base",
-	                  detail);
+	const char *said = "The base";
+	if (gains) {
+		said = headline;
+		lk_copy(detail, sizeof detail, "the shortest step");
+	} else if (best) {
+		said = "No change makes the step much shorter";
+		snprintf(detail, sizeof detail, "the shortest step is that of %.200s", headline);
+	} else if (whatif->column_count > 1) said = "No change makes the step shorter";
+	lk_report_verdict(writer, gains ? "yes" : "plain", said, detail);
 	lk_report_figures(writer);
 	lk_report_figure(writer, "base step", lk_format_seconds(base->step_s, text, sizeof text), NULL,
 	                 NULL);
@@ -122,20 +122,12 @@ static void whatif_put_assumptions(const void *answer, lk_report *writer) {
 	for (int i = 0; i < whatif->note_count; i++) lk_report_text(writer, whatif->notes[i]);
 }
 
-/* Combinations repeat what their parts say. */
-static bool whatif_said(const lk_whatif *whatif, int before, const char *note) {
-	for (int i = 0; i < before; i++)
-		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
-	return false;
-}
-
 static void whatif_put_warnings(const void *answer, lk_report *writer) {
 	const lk_whatif *whatif = answer;
 	for (int i = 0; i < whatif->column_count; i++) {
 		if (whatif->columns[i].refused) lk_report_text(writer, whatif->columns[i].refused);
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
-			if (!whatif_said(whatif, i, whatif->columns[i].notes[n]))
+			if (!lk_whatif_said(whatif, i, whatif->columns[i].notes[n]))
 				lk_report_text(writer, whatif->columns[i].notes[n]);
 	}
 }

@@ -91,6 +91,7 @@ static void fields_put_value(lk_json_writer *writer, const lk_answer_field *fiel
 
 static void put_record(lk_json_writer *writer, const char *key, const lk_answer_record *record,
                        const lk_subject *subject) {
+	LK_ASSERT(record->count > 0);
 	if (!record->fields->key) { /* the record is its one value */
 		lk_answer_field field = *record->fields;
 		field.key = key;
@@ -156,6 +157,7 @@ static bool is_wanted(const lk_answer_field *field, const lk_subject *subject) {
 static void put_table(lk_json_writer *writer, const lk_answer_field *field,
                       const lk_subject *subject) {
 	if (!is_wanted(field, subject)) return;
+	LK_ASSERT(field->rows);
 	lk_table *table = field->rows(subject->answer, field->which);
 	if (table) lk_json_put_table(writer, field->key, table);
 	else writer->out_of_memory = true;

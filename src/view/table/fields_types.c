@@ -30,7 +30,8 @@ static void add_members(const lk_answer_record *record, bool classes, lk_text *o
 			add_members(field->of, classes, out, any);
 			continue;
 		}
-		lk_text_add(out, "%s%s%s:", *any ? " " : "", field->key, field->when ? "?" : "");
+		if (*any) lk_text_add(out, " ");
+		lk_text_add(out, "%s%s:", field->key, field->when ? "?" : "");
 		*any = true;
 		lk_field_type(field, classes, out);
 	}

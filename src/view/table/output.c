@@ -25,8 +25,8 @@ static lk_status write_made(const char *text, size_t size, FILE *out, lk_error *
 	errno = 0;
 	if (fwrite(text, 1, size, out) == size && fflush(out) == 0 && !ferror(out)) return LK_OK;
 	int code = errno;
-	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "",
-	               code ? strerror(code) : "");
+	if (!code) return lk_fail(err, LK_ERR_IO, "output", "cannot write");
+	return lk_fail(err, LK_ERR_IO, "output", "cannot write: %s", strerror(code));
 }
 
 /* Made in memory first: what fails on the way leaves no part of an answer on a stream. */
@@ -193,7 +193,10 @@ char *lk_thousandths(double number, char *out, size_t size) {
 
 char *lk_days(double days, char *out, size_t size) {
 	double magnitude = fabs(days);
-	return lk_grouped(days, magnitude < 9.995 ? 2 : magnitude < 999.95 ? 1 : 0, out, size);
+	int places = 0;
+	if (magnitude < 9.995) places = 2;
+	else if (magnitude < 999.95) places = 1;
+	return lk_grouped(days, places, out, size);
 }
 
 char *lk_gib(double bytes, char *out, size_t size) {
@@ -206,4 +209,16 @@ char *lk_percent(double share, char *out, size_t size) {
 	size_t used = strlen(out);
 	if (isfinite(share)) snprintf(out + used, size - used, " %%");
 	return out;
+}
+
+char *lk_tera(double flops, char *out, size_t size) {
+	return lk_fixed(flops / 1e12, 1, out, size);
+}
+
+char *lk_samples(double rate, char *out, size_t size) {
+	return lk_grouped(rate, fabs(rate) < 100 ? 1 : 0, out, size);
+}
+
+void lk_put_heading(const char *text, bool colour, FILE *out) {
+	fprintf(out, "\n%s%s%s\n", lk_bold(colour), text, lk_plain(colour));
 }

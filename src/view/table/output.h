@@ -56,5 +56,12 @@ char *lk_days(double days, char *out, size_t size);
 char *lk_gib(double bytes, char *out, size_t size);
 /* "45.0 %" */
 char *lk_percent(double share, char *out, size_t size);
+/* TFLOP/s of FLOP/s: "494.2". */
+char *lk_tera(double flops, char *out, size_t size);
+/* Samples per second: "56.3", "2,078". */
+char *lk_samples(double rate, char *out, size_t size);
+
+/* A heading in bold after an empty line. */
+void lk_put_heading(const char *text, bool colour, FILE *out);
 
 #endif

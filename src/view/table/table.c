@@ -15,7 +15,13 @@
 const char *const lk_format_names[LK_FORMATS + 1] = {"text",  "md",     "csv", "json",
                                                      "jsonl", "sqlite", NULL};
 
-static const char BOLD[] = "\x1b[1m", PLAIN[] = "\x1b[0m";
+const char *lk_bold(bool colour) {
+	return colour ? "\x1b[1m" : "";
+}
+
+const char *lk_plain(bool colour) {
+	return colour ? "\x1b[0m" : "";
+}
 
 static bool copy_columns(lk_table *table, const lk_column *columns) {
 	table->columns = LK_ARRAY(&table->arena, lk_column, (size_t)table->count);
@@ -23,8 +29,10 @@ static bool copy_columns(lk_table *table, const lk_column *columns) {
 	for (int i = 0; i < table->count; i++) {
 		const char *key = columns[i].key, *title = columns[i].title;
 		table->columns[i] = columns[i];
-		table->columns[i].key = lk_arena_strdup(&table->arena, key ? key : title ? title : "");
-		table->columns[i].title = lk_arena_strdup(&table->arena, title ? title : key ? key : "");
+		if (!key) key = title ? title : "";
+		if (!title) title = key;
+		table->columns[i].key = lk_arena_strdup(&table->arena, key);
+		table->columns[i].title = lk_arena_strdup(&table->arena, title);
 		if (!table->columns[i].key || !table->columns[i].title) return false;
 	}
 	return true;
@@ -223,6 +231,7 @@ static size_t wrap_clause(const char *text) {
 }
 
 void lk_wrap(const char *safe, bool clauses, int indent, int column, FILE *out) {
+	LK_ASSERT(indent >= 0 && column >= 0);
 	bool first = true;
 	const char *broken = safe; /* the end of a clause that no line holds: it goes word by word */
 	for (const char *at = safe; *at;) {
@@ -317,6 +326,7 @@ static const char *sheet_same(const struct sheet *sheet, const lk_table *table, 
 /* The title of a column, with that of the column before it where another has the same: "80 % range
  * of hours". */
 static const char *sheet_title(struct sheet *sheet, const lk_table *table, int column) {
+	LK_ASSERT(column >= 0 && column < table->count);
 	const char *title = sheet->texts[column];
 	for (int i = 0; column > 0 && i < table->count; i++)
 		if (i != column && strcmp(table->columns[i].title, table->columns[column].title) == 0)
@@ -402,9 +412,9 @@ static lk_status table_write_text(const lk_table *table, bool colour, FILE *out,
 		lk_arena_free(&s.arena);
 		return lk_oom(err);
 	}
-	if (colour) fputs(BOLD, out);
+	fputs(lk_bold(colour), out);
 	table_put_line(&s, table, 0, out);
-	if (colour) fputs(PLAIN, out);
+	fputs(lk_plain(colour), out);
 	put_rule(&s, table, out);
 	for (int row = 0; row < table->rows; row++) table_put_line(&s, table, (size_t)row + 1, out);
 	lk_arena_free(&s.arena);

@@ -65,6 +65,10 @@ void lk_table_hide(lk_table *table, const char *key, bool hidden);
 /* People are not shown columns that are empty, or a count of zero, in every row. */
 void lk_table_hide_empty(lk_table *table);
 
+/* What begins and ends bold text; "" without colour. */
+const char *lk_bold(bool colour);
+const char *lk_plain(bool colour);
+
 /* Columns of a page: no line of a report is longer, but for commands, paths and tables with -v. */
 #define LK_PAGE 100
 

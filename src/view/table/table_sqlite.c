@@ -23,9 +23,14 @@ static const char *utf8(lk_arena *arena, const char *text) {
 	if (!copy) return NULL;
 	while (left) {
 		length = lk_utf8_length(text, left);
-		memcpy(to, length ? text : "\xef\xbf\xbd", length ? length : 3);
-		to += length ? length : 3;
-		if (!length) length = 1;
+		if (length) {
+			memcpy(to, text, length);
+			to += length;
+		} else {
+			memcpy(to, "\xef\xbf\xbd", 3);
+			to += 3;
+			length = 1;
+		}
 		text += length;
 		left -= length;
 	}

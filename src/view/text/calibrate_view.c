@@ -89,12 +89,14 @@ static void calibrate_view_put_lines(const lk_calibrated *calibrated, FILE *out)
 		 runs = strcmp(calibrated->kind, "runs") == 0;
 	fprintf(out, "\nkeep it   %s -f %s\n", lk_escape(calibrated->reproduce, line, sizeof line),
 	        host ? "host.json" : "ours.csv");
-	if (host)
+	if (host) {
 		fputs("use it    lockstep predict --cluster host.json --dtype fp32 --model ...\n", out);
-	else fputs("use it    lockstep predict --calibration ours.csv ...\n", out);
-	if (!host)
-		fprintf(out, "check it  lockstep validate%s%s TABLE --calibration ours.csv\n",
-		        runs ? "" : " --", runs ? "" : calibrated->kind);
+		return;
+	}
+	fputs("use it    lockstep predict --calibration ours.csv ...\n", out);
+	fputs("check it  lockstep validate", out);
+	if (!runs) fprintf(out, " --%s", calibrated->kind);
+	fputs(" TABLE --calibration ours.csv\n", out);
 }
 
 static lk_status calibrate_view_print_text(const lk_calibrated *calibrated, bool colour, FILE *out,

@@ -113,6 +113,13 @@ static void catalogue_view_put_count(lk_table *table, double count) {
 	lk_table_number(table, count > 0 ? count : NAN, NULL);
 }
 
+/* What links the GPUs of a node; NULL: nothing. */
+static const char *links_between(const lk_device *device) {
+	if (device->links == 0) return NULL;
+	if (device->link_switch) return "switch";
+	return device->link_bridge ? "bridge" : "mesh";
+}
+
 static void catalogue_view_put_device(lk_table *table, const lk_device *device) {
 	char text[TEXT];
 	lk_table_row(table);
@@ -132,10 +139,7 @@ static void catalogue_view_put_device(lk_table *table, const lk_device *device) 
 	catalogue_view_put_count(table, device->power_w);
 	catalogue_view_put_rate(table, device->link_rate);
 	catalogue_view_put_count(table, device->links);
-	lk_table_text(table, device->links == 0    ? NULL
-	                     : device->link_switch ? "switch"
-	                     : device->link_bridge ? "bridge"
-	                                           : "mesh");
+	lk_table_text(table, links_between(device));
 	catalogue_view_put_count(table, device->node_gpus);
 	catalogue_view_put_rate(table, device->pcie_rate);
 	catalogue_view_put_rate(table, device->nic_rate);
@@ -217,6 +221,12 @@ static void put_params(lk_table *table, double params) {
 	lk_table_number(table, params, lk_format_count(params, text, sizeof text));
 }
 
+static const char *attention_name(const lk_model *model) {
+	if (model->attention == LK_ATTN_MLA) return "MLA";
+	if (model->kv_heads == model->heads) return "MHA";
+	return model->kv_heads == 1 ? "MQA" : "GQA";
+}
+
 static void put_model(lk_table *table, const lk_model *model) {
 	lk_table_row(table);
 	lk_table_text(table, model->name);
@@ -233,10 +243,7 @@ static void put_model(lk_table *table, const lk_model *model) {
 	catalogue_view_put_count(table, model->topk);
 	catalogue_view_put_count(table, model->expert_ffn);
 	catalogue_view_put_count(table, model->window);
-	lk_table_text(table, model->attention == LK_ATTN_MLA   ? "MLA"
-	                     : model->kv_heads == model->heads ? "MHA"
-	                     : model->kv_heads == 1            ? "MQA"
-	                                                       : "GQA");
+	lk_table_text(table, attention_name(model));
 	lk_table_bool(table, model->tied);
 	put_params(table, lk_model_params(model));
 	put_params(table, lk_model_active_params(model));

@@ -116,16 +116,20 @@ static const struct test *test_of(const char *op) {
 }
 
 static void tests_put_head(const lk_collective *collective, const struct test *test, FILE *out) {
+	LK_ASSERT(collective->nodes > 0 && collective->gpus >= collective->nodes);
 	int per_node = (collective->gpus + collective->nodes - 1) / collective->nodes;
 	const lk_collective_row *rows = collective->rows;
-	int last = collective->row_count - 1;
+	double least = 0, most = 0;
+	if (collective->row_count > 0) {
+		least = rows[0].bytes;
+		most = rows[collective->row_count - 1].bytes;
+	}
 	fprintf(out,
 	        "# lockstep %s: predicted, nothing was run\n"
 	        "# Collective test starting: %s\n"
 	        "# nThread 1 nGpus 1 minBytes %.0f maxBytes %.0f warmup iters: 0 iters: 0 agg iters: 1 "
 	        "validation: 0 graph: 0\n#\n# Using devices\n",
-	        lk_version(), test->program, last < 0 ? 0 : rows[0].bytes,
-	        last < 0 ? 0 : rows[last].bytes);
+	        lk_version(), test->program, least, most);
 	for (int rank = 0; rank < collective->gpus; rank++)
 		fprintf(out, "#  Rank %2d Group %2d Pid %6d on %6s%04d device %2d [0000:00:00] %s\n", rank,
 		        0, 0, "node", rank / per_node, rank % per_node, collective->gpu);
@@ -133,16 +137,16 @@ static void tests_put_head(const lk_collective *collective, const struct test *t
 	        "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place                       "
 	        "in-place          \n",
 	        "", "", "", "", "");
-	static const char *const heads[][7] = {
-		{"size", "count", "type", "redop", "root", "time", "algbw"},
-		{"(B)", "(elements)", "", "", "", "(us)", "(GB/s)"},
+	static const char *const heads[][9] = {
+		{"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"},
+		{"(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", ""},
 	};
 	for (int i = 0; i < 2; i++) {
-		const char *busbw = i ? "(GB/s)" : "busbw", *wrong = i ? "" : "#wrong";
 		fprintf(out, "# %10s  %12s  %8s  %6s  %6s", heads[i][0], heads[i][1], heads[i][2],
 		        heads[i][3], heads[i][4]);
 		for (int place = 0; place < 2; place++)
-			fprintf(out, "  %7s  %6s  %6s  %6s", heads[i][5], heads[i][6], busbw, wrong);
+			fprintf(out, "  %7s  %6s  %6s  %6s", heads[i][5], heads[i][6], heads[i][7],
+			        heads[i][8]);
 		fputs(" \n", out); /* theirs has room for a time of day there */
 	}
 }

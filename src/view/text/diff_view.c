@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/text/views.h"
@@ -32,6 +33,7 @@ static void put_per_step(lk_table *table, double count) {
 }
 
 static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
+	LK_ASSERT(row->name && (!kernel || row->state));
 	lk_table_row(table);
 	lk_put_seconds(table, row->before_s);
 	lk_put_seconds(table, row->after_s);
@@ -136,7 +138,7 @@ static lk_status diff_view_write_text(const void *what, bool colour, FILE *out, 
 	const lk_diff *diff = ((const struct asked *)what)->d;
 	LK_TRY(diff_view_put_run("before", diff->before, out, err));
 	LK_TRY(diff_view_put_run("after", diff->after, out, err));
-	fprintf(out, "%s%s%s\n\n", colour ? "\x1b[1m" : "", diff->sentence, colour ? "\x1b[0m" : "");
+	fprintf(out, "%s%s%s\n\n", lk_bold(colour), diff->sentence, lk_plain(colour));
 	if (diff->before->kernels || diff->after->kernels) {
 		LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));
 		fputc('\n', out);

@@ -2,12 +2,14 @@
  * below it. */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "lockstep/doctor.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
 
 static const char *const state_names[] = {"ok", "old", "missing", "broken"};
+_Static_assert(sizeof state_names / sizeof *state_names == LK_FINDING_BROKEN + 1, "a name a state");
 
 static const lk_column columns[] = {
 	{"state", "", false, false},    {"part", "", false, false},
@@ -20,6 +22,7 @@ static lk_table *findings_table(const lk_doctor *doctor) {
 	lk_table *table = lk_table_new("findings", columns, COLUMNS);
 	for (int i = 0; table && i < doctor->count; i++) {
 		const lk_finding *finding = &doctor->findings[i];
+		LK_ASSERT(finding->name && finding->part);
 		lk_table_row(table);
 		lk_table_text(table, state_names[finding->state]);
 		lk_table_text(table, finding->part);
@@ -44,7 +47,7 @@ struct findings {
 };
 
 /* Families of calibrations are shown with -v alone. */
-static bool is_shown(const struct findings *findings, const lk_finding *finding) {
+static bool finding_is_shown(const struct findings *findings, const lk_finding *finding) {
 	return findings->verbose || strcmp(finding->part, "calibration") != 0;
 }
 
@@ -53,7 +56,7 @@ static int widest_name(const struct findings *findings) {
 	for (int i = 0; i < findings->doctor->count; i++) {
 		const lk_finding *finding = &findings->doctor->findings[i];
 		int width = (int)strlen(finding->name);
-		if (is_shown(findings, finding) && width > widest) widest = width;
+		if (finding_is_shown(findings, finding) && width > widest) widest = width;
 	}
 	return widest;
 }
@@ -84,7 +87,7 @@ static lk_status put_findings(const struct findings *findings, FILE *out, lk_err
 	int names = widest_name(findings);
 	for (int i = 0; i < findings->doctor->count; i++) {
 		const lk_finding *finding = &findings->doctor->findings[i];
-		if (!is_shown(findings, finding)) continue;
+		if (!finding_is_shown(findings, finding)) continue;
 		if (strcmp(part, finding->part) != 0)
 			fprintf(out, "%s%s\n", *part ? "\n" : "", finding->part);
 		part = finding->part;

@@ -31,8 +31,8 @@ void lk_put_pctg(lk_table *table, double part, double whole) {
 void lk_put_known(lk_table *table, double number,
                   char *shown(double number, char *out, size_t size)) {
 	char text[80];
-	bool known = number > 0;
-	lk_table_number(table, known ? number : NAN, known ? shown(number, text, sizeof text) : NULL);
+	if (number > 0) lk_table_number(table, number, shown(number, text, sizeof text));
+	else lk_table_number(table, NAN, NULL);
 }
 
 void lk_put_count(lk_table *table, double count) {
@@ -43,20 +43,22 @@ void lk_put_count(lk_table *table, double count) {
 /* Columns of names, so that tables fit into 100. */
 enum { KERNEL_WIDTH = 48, GROUP_WIDTH = 14, MOST_WIDTH = 48 };
 
-void lk_put_cut(lk_table *table, const char *name, size_t width) {
+/* A name in `width` columns: itself, or its beginning and dots in `out`. */
+static const char *cut(const char *name, size_t width, char *out) {
 	static const char dots[] = "...";
-	char text[MOST_WIDTH + 1];
-	LK_ASSERT(width < sizeof text);
-	if (strlen(name) <= width) {
-		lk_table_text(table, name);
-		return;
-	}
+	LK_ASSERT(width <= MOST_WIDTH);
+	if (strlen(name) <= width) return name;
 	size_t length = 0;
 	for (size_t step; (step = lk_utf8_length(name + length, strlen(name + length))) &&
 	                  length + step + strlen(dots) <= width;)
 		length += step;
-	snprintf(text, sizeof text, "%.*s%s", (int)length, name, dots);
-	lk_table_text(table, text);
+	snprintf(out, MOST_WIDTH + 1, "%.*s%s", (int)length, name, dots);
+	return out;
+}
+
+void lk_put_cut(lk_table *table, const char *name, size_t width) {
+	char text[MOST_WIDTH + 1];
+	lk_table_text(table, cut(name, width, text));
 }
 
 /* The name of a kernel; people get the beginning of a long one. */
@@ -90,6 +92,7 @@ static void tables_put_bytes(lk_table *table, double bytes) {
 
 /* How many rows are printed. */
 static int tables_rows_of(int count, int top) {
+	LK_ASSERT(count >= 0);
 	return top > 0 && top < count ? top : count;
 }
 
@@ -329,42 +332,48 @@ static lk_table *tables_communication(const lk_explanation *explanation, bool pe
 	return table;
 }
 
+#define KERNEL(member) LK_AT(lk_explain_kernel, member)
+
+static void find_kernel_type(const lk_subject *subject, lk_field_value *found) {
+	found->text = lk_explain_types[((const lk_explain_kernel *)subject->record)->type];
+}
+
+/* `context`: whether people read it, who get the beginning of a long name. */
+static void find_kernel_name(const lk_subject *subject, lk_field_value *found) {
+	const char *name = ((const lk_explain_kernel *)subject->record)->name;
+	const bool *people = subject->context;
+	found->text = *people ? cut(name, KERNEL_WIDTH, found->shown) : name;
+}
+
+static const lk_answer_field kernel_fields[] = {
+	{"time_pctg", "Time (%)", KERNEL(share), .per_cent = true, .shown = lk_tenths},
+	{"total_time_ns", "Total Time", KERNEL(time.total_ns), .shown = show_ns},
+	{"instances", "Instances", KERNEL(time.count), .shown = lk_format_thousands},
+	{"avg_ns", "Avg", KERNEL(time.mean_ns), .shown = show_ns},
+	{"med_ns", "med_ns", KERNEL(time.median_ns), .shown = show_ns, .hidden = true},
+	{"min_ns", "min_ns", KERNEL(time.min_ns), .shown = show_ns, .hidden = true},
+	{"max_ns", "Max", KERNEL(time.max_ns), .shown = show_ns},
+	{"stddev_ns", "stddev_ns", KERNEL(time.deviation_ns), .shown = show_ns, .hidden = true},
+	{"type", "type", LK_FIELD_TEXT, .get = find_kernel_type, .hidden = true},
+	{"name", "Name", LK_FIELD_TEXT, .get = find_kernel_name},
+};
+static const lk_answer_record kernel_record = {LK_RECORD(lk_explain_kernel, kernel_fields)};
+
 static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool people) {
-	static const lk_column columns[] = {
-		RIGHT("time_pctg", "Time (%)"),
-		RIGHT("total_time_ns", "Total Time"),
-		RIGHT("instances", "Instances"),
-		RIGHT("avg_ns", "Avg"),
-		HIDDEN("med_ns"),
-		HIDDEN("min_ns"),
-		RIGHT("max_ns", "Max"),
-		HIDDEN("stddev_ns"),
-		HIDDEN("type"),
-		LEFT("name", "Name"),
-	};
-	lk_table *table = TABLE("kernels", columns);
-	for (int i = 0; table && i < tables_rows_of(explanation->kernel_count, top); i++) {
-		const lk_explain_kernel *kernel = &explanation->kernel[i];
-		lk_table_row(table);
-		lk_put_pctg(table, kernel->share, 1);
-		lk_put_ns(table, kernel->time.total_ns);
-		lk_put_count(table, (double)kernel->time.count);
-		lk_put_ns(table, kernel->time.mean_ns);
-		lk_put_ns(table, kernel->time.median_ns);
-		lk_put_ns(table, kernel->time.min_ns);
-		lk_put_ns(table, kernel->time.max_ns);
-		lk_put_ns(table, kernel->time.deviation_ns);
-		lk_table_text(table, lk_explain_types[kernel->type]);
-		tables_put_name(table, kernel->name, people);
-	}
+	static const lk_columns columns = {"kernels", &kernel_record, NULL};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < tables_rows_of(explanation->kernel_count, top); i++)
+		lk_fields_row(table, &columns,
+		              &(lk_subject){explanation, &explanation->kernel[i], i, &people});
 	return table;
 }
 
 static void tables_put_rate(lk_table *table, double rate, double unit) {
+	LK_ASSERT(unit > 0);
 	char text[32];
-	lk_table_number(table, rate > 0 ? rate : NAN,
-	                rate > 0 ? lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, text, sizeof text)
-	                         : NULL);
+	int places = rate < 10 * unit ? 2 : 1;
+	if (rate > 0) lk_table_number(table, rate, lk_fixed(rate / unit, places, text, sizeof text));
+	else lk_table_number(table, NAN, NULL);
 }
 
 static lk_table *roofline(const lk_explanation *explanation, int top, bool people) {
@@ -400,7 +409,8 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 		lk_put_count(table, (double)shaped->count);
 		lk_put_ns(table, each);
 		lk_put_pctg(table, shaped->roof, 1);
-		lk_table_text(table, isnan(shaped->roof) ? NULL : shaped->memory_bound ? "memory" : "peak");
+		const char *bound = shaped->memory_bound ? "memory" : "peak";
+		lk_table_text(table, isnan(shaped->roof) ? NULL : bound);
 		tables_put_rate(table, shaped->flops / per, 1e12);
 		tables_put_rate(table, shaped->bytes / per, 1e9);
 		tables_put_real(
@@ -418,38 +428,42 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 	return table;
 }
 
-static void launch_row(lk_table *table, const lk_explain_launch *launch, const char *what,
-                       const lk_explain_stats *stats) {
-	lk_table_row(table);
-	tables_put_plain(table, launch->rank);
-	lk_table_text(table, what);
-	lk_put_count(table, (double)stats->count);
-	const double times[] = {stats->total_ns, stats->mean_ns, stats->median_ns,   stats->p95_ns,
-	                        stats->min_ns,   stats->max_ns,  stats->deviation_ns};
-	for (size_t i = 0; i < sizeof times / sizeof *times; i++) lk_put_ns(table, times[i]);
-	lk_put_count(table, (double)launch->short_kernels);
-}
+/* A row of the launches: one measure of a rank. */
+struct launch_row {
+	int rank;
+	const char *measure;
+	lk_explain_stats time;
+	uint64_t short_kernels;
+};
+#define LAUNCH(member) LK_AT(struct launch_row, member)
+
+static const lk_answer_field launch_fields[] = {
+	{"rank", "rank", LAUNCH(rank), .shown = lk_whole},
+	{"measure", "measure", LAUNCH(measure)},
+	{"count", "count", LAUNCH(time.count), .shown = lk_format_thousands},
+	{"total_ns", "total", LAUNCH(time.total_ns), .shown = show_ns},
+	{"avg_ns", "avg", LAUNCH(time.mean_ns), .shown = show_ns},
+	{"med_ns", "med", LAUNCH(time.median_ns), .shown = show_ns},
+	{"p95_ns", "95 %", LAUNCH(time.p95_ns), .shown = show_ns},
+	{"min_ns", "min", LAUNCH(time.min_ns), .shown = show_ns},
+	{"max_ns", "max", LAUNCH(time.max_ns), .shown = show_ns},
+	{"stddev_ns", "stddev", LAUNCH(time.deviation_ns), .shown = show_ns},
+	{"short_kernels", "short kernels", LAUNCH(short_kernels), .shown = lk_format_thousands},
+};
+static const lk_answer_record launch_record = {LK_RECORD(struct launch_row, launch_fields)};
 
 static lk_table *tables_launches(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		LEFT("measure", "measure"),
-		RIGHT("count", "count"),
-		RIGHT("total_ns", "total"),
-		RIGHT("avg_ns", "avg"),
-		RIGHT("med_ns", "med"),
-		RIGHT("p95_ns", "95 %"),
-		RIGHT("min_ns", "min"),
-		RIGHT("max_ns", "max"),
-		RIGHT("stddev_ns", "stddev"),
-		RIGHT("short_kernels", "short kernels"),
-	};
-	lk_table *table = TABLE("launches", columns);
-	for (int i = 0; table && i < explanation->launch_count; i++) {
+	static const lk_columns columns = {"launches", &launch_record, NULL};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < explanation->launch_count; i++) {
 		const lk_explain_launch *launch = &explanation->launches[i];
-		launch_row(table, launch, "cpu_duration", &launch->cpu_duration);
-		launch_row(table, launch, "gpu_duration", &launch->gpu_duration);
-		launch_row(table, launch, "launch_delay", &launch->launch_delay);
+		const struct launch_row rows[] = {
+			{launch->rank, "cpu_duration", launch->cpu_duration, launch->short_kernels},
+			{launch->rank, "gpu_duration", launch->gpu_duration, launch->short_kernels},
+			{launch->rank, "launch_delay", launch->launch_delay, launch->short_kernels},
+		};
+		for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+			lk_fields_row(table, &columns, &(lk_subject){explanation, &rows[k], i, NULL});
 	}
 	return table;
 }

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "view/text/views.h"
-
-static void explain_text_put_heading(const char *text, bool colour, FILE *out) {
-	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
-}
 
 /* ---- what was read ---- */
 
@@ -162,7 +159,7 @@ static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE
 		fprintf(out, "\nno stall takes 0.5 %% of a step or more\n");
 		return LK_OK;
 	}
-	explain_text_put_heading("stalls ranked by time lost per step", colour, out);
+	lk_put_heading("stalls ranked by time lost per step", colour, out);
 	for (int i = 0; i < count; i++) LK_TRY(put_stall(&explanation->stalls[i], i + 1, out, err));
 	if (count < explanation->stall_count)
 		fprintf(out, "    and %d more (--top 0)\n", explanation->stall_count - count);
@@ -185,7 +182,7 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 	if (explanation->step_count > 1)
 		snprintf(heading, sizeof heading, "critical path of step %lld, which takes %s",
 		         (long long)path->step, lk_format_seconds(path->step_s, text, sizeof text));
-	explain_text_put_heading(heading, colour, out);
+	lk_put_heading(heading, colour, out);
 	for (int i = 0; i < explanation->critical.part_count; i++) {
 		const lk_critical_part *part = &explanation->critical.parts[i];
 		fprintf(out, "    %9s  %6s  ", lk_format_seconds(part->seconds, text, sizeof text),
@@ -202,10 +199,12 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, bool colour,
                                             FILE *out, lk_error *err) {
 	char gain[32], share[32];
-	fprintf(out, "\n%sdiagnosis%s", colour ? "\x1b[1m" : "", colour ? "\x1b[0m" : "");
+	fprintf(out, "\n%sdiagnosis%s", lk_bold(colour), lk_plain(colour));
 	LK_TRY(put_sentence(explanation->diagnosis, 4, "", out, err));
 	fputc('\n', out);
 	for (int i = 0; i < explanation->action_count; i++) {
+		LK_ASSERT(explanation->actions[i] >= 0 &&
+		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
 		double worth = simulated ? stall->gain_s : stall->most_s;
@@ -228,7 +227,7 @@ static lk_status explain_text_put_table(const lk_explanation *explanation, int w
 	if (!table) return lk_oom(err);
 	lk_status status = LK_OK;
 	if (lk_table_shows(table)) {
-		explain_text_put_heading(heading, colour, out);
+		lk_put_heading(heading, colour, out);
 		status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
 	}
 	lk_table_free(table);
@@ -256,10 +255,10 @@ static lk_status explain_text_put_roofline(const lk_explanation *explanation, bo
 		putc('\n', out);
 	}
 	if (!explanation->shaped_count) return LK_OK;
-	snprintf(heading, sizeof heading, "operations of known shape (%s of kernel time)%s%.100s",
-	         lk_percent(explanation->shaped_share, known, sizeof known),
-	         explanation->held_against ? " against " : "",
-	         explanation->held_against ? explanation->held_against : "");
+	lk_text text = lk_text_begin(heading, sizeof heading);
+	lk_text_add(&text, "operations of known shape (%s of kernel time)",
+	            lk_percent(explanation->shaped_share, known, sizeof known));
+	if (explanation->held_against) lk_text_add(&text, " against %.100s", explanation->held_against);
 	LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_ROOFLINE, heading, colour, out, err));
 	if (explanation->top > 0 && explanation->top < explanation->shaped_count)
 		fprintf(out, "and %d more (--top 0)\n", explanation->shaped_all - explanation->top);

@@ -1,4 +1,5 @@
 /* explain_view.c: an explanation in every format. */
+#include "base/check.h"
 #include "view/text/views.h"
 
 /* The part of an explanation that is written. */
@@ -45,6 +46,8 @@ static const lk_answer_record action_record = {
 static void put_actions(lk_json_writer *writer, const lk_subject *subject) {
 	const lk_explanation *explanation = subject->answer;
 	for (int i = 0; i < explanation->action_count; i++) {
+		LK_ASSERT(explanation->actions[i] >= 0 &&
+		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		lk_json_object(writer, NULL);
 		lk_json_put_fields(writer, &action_record, &(lk_subject){explanation, stall, i, NULL});

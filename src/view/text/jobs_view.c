@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/check.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
@@ -46,6 +47,7 @@ static const lk_answer_record policy_record = {LK_RECORD(lk_jobs_policy, policy_
 
 /* A job under a policy: `index` is the job, `context` the policy. */
 static const lk_jobs_job *job_of(const lk_subject *subject) {
+	LK_ASSERT(subject->index >= 0);
 	return &((const lk_jobs_answer *)subject->answer)->jobs[subject->index];
 }
 
@@ -88,6 +90,7 @@ static const lk_answer_record course_record = {LK_RECORD(lk_jobs_course, course_
 
 static bool is_best(const lk_subject *subject) {
 	const lk_jobs_energy *energy = ((const lk_jobs_answer *)subject->answer)->energy;
+	LK_ASSERT(energy->best >= 0 && energy->best < energy->point_count);
 	return subject->index == energy->best && energy->worth;
 }
 
@@ -134,6 +137,7 @@ static const lk_answer_record rate_record = {LK_RECORD(lk_jobs_rate, rate_fields
 static void put_courses(lk_json_writer *writer, const lk_subject *subject) {
 	const lk_jobs_answer *answer = subject->answer;
 	int job = subject->index;
+	LK_ASSERT(job >= 0);
 	for (int i = 0; i < answer->policy_count; i++) {
 		const lk_jobs_policy *policy = &answer->policies[i];
 		lk_subject course = {answer, &policy->courses[job], job, policy};

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "rent/rent.h"
@@ -16,6 +17,7 @@
 
 static void find_usd_per_gpu(const lk_subject *subject, lk_field_value *found) {
 	const lk_offer *offer = subject->record;
+	LK_ASSERT(offer->gpus > 0);
 	found->number = offer->on_demand / offer->gpus;
 }
 
@@ -84,13 +86,17 @@ static const lk_answer_record listed_record = {LK_RECORD(lk_offer, listed_fields
 
 /* ---- tables ---- */
 
+/* Offers without a price come last. */
+static double price_to_order(const lk_offer *offer) {
+	return isnan(offer->on_demand) ? INFINITY : offer->on_demand;
+}
+
 static int by_gpu(const void *a, const void *b) {
 	const lk_offer *x = a, *y = b;
 	int order = strcmp(x->gpu, y->gpu);
 	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
 	if (order) return order;
-	double p = isnan(x->on_demand) ? INFINITY : x->on_demand,
-		   q = isnan(y->on_demand) ? INFINITY : y->on_demand;
+	double p = price_to_order(x), q = price_to_order(y);
 	if (p != q) return p < q ? -1 : 1;
 	order = strcmp(x->instance, y->instance);
 	return order ? order : strcmp(x->region, y->region);

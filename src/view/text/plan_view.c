@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
@@ -248,6 +249,7 @@ static lk_status put_why_not(const lk_plan_count *count, FILE *out, lk_error *er
 
 static lk_status put_sensitivity(const lk_plan_count *count, FILE *out, lk_error *err) {
 	if (!count->sensitivity_count) return LK_OK;
+	LK_ASSERT(count->choice_count > 0 && count->sensitivity_count % 2 == 0); /* in pairs */
 	double step = count->choices[0].step_time_s;
 	fputs("\nIf a rate were 10 % off\n", out);
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2) {
@@ -258,10 +260,10 @@ static lk_status put_sensitivity(const lk_plan_count *count, FILE *out, lk_error
 		lk_text_add(&text, "10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)",
 		            plan_view_seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
 		            plan_view_seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
-		if (!low->best && !high->best) lk_text_add(&text, "; the same choice");
-		else
-			lk_text_add(&text, "; number %d then, when %s, would be faster",
-			            (low->best ? low->best : high->best) + 1, low->best ? "lower" : "higher");
+		const char *then = "; number %d then, when %s, would be faster";
+		if (low->best) lk_text_add(&text, then, low->best + 1, "lower");
+		else if (high->best) lk_text_add(&text, then, high->best + 1, "higher");
+		else lk_text_add(&text, "; the same choice");
 		LK_TRY(lk_put_wrapped(line, indent, indent, out, err));
 		fputc('\n', out);
 	}
@@ -307,7 +309,7 @@ lk_status lk_put_above_peak(double share, FILE *out, lk_error *err) {
 
 static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
                                      bool colour, FILE *out, lk_error *err) {
-	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
+	fprintf(out, "\n%s%d GPUs%s\n", lk_bold(colour), count->gpus, lk_plain(colour));
 	if (count->nothing) {
 		LK_TRY(lk_put_wrapped(count->nothing, 2, 0, out, err));
 		fputc('\n', out);

@@ -27,6 +27,7 @@ double lk_sweep_rate(const lk_prediction *prediction) {
 }
 
 const char *lk_sweep_unit(const lk_sweep *sweep, long row) {
+	LK_ASSERT(row >= 0 && (size_t)row < sweep->count && sweep->rows[row].prediction);
 	const lk_prediction *prediction = sweep->rows[row].prediction;
 	return prediction->tokens_per_s_per_gpu > 0 ? "token" : prediction->unit;
 }

@@ -193,6 +193,7 @@ static const char *model_of(const lk_sweep_row *row) {
 /* Texts that are made for it are owned by the arena, or lie in the cell. */
 static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row, long best,
                       lk_arena *arena, struct cell *out) {
+	LK_ASSERT(row < sweep->count);
 	const lk_sweep_row *sweep_row = &sweep->rows[row];
 	const lk_prediction *prediction = sweep_row->prediction;
 	out->filled = out->is_text = false;
@@ -246,6 +247,7 @@ static bool is_note(const struct spec *spec) {
 
 /* The number of a text, from 1. */
 static size_t note_number(lk_sweep_notes *notes, const struct spec *spec, const char *text) {
+	LK_ASSERT(text && *text);
 	const char *whole = spec->kind == REFUSED
 	                        ? text
 	                        : lk_arena_printf(&notes->arena, "%s: %s", title_of(spec), text);

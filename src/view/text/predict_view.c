@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/text/views.h"
@@ -60,10 +61,8 @@ static void predict_view_put_verdict(const struct report *report) {
 	const lk_prediction *prediction = report->p;
 	char peak[TEXT], usable[TEXT], room[TEXT];
 	double left = prediction->usable_bytes - prediction->peak_bytes;
-	const char *paint = !report->colour    ? ""
-	                    : prediction->fits ? "\x1b[1;32m"
-	                                       : "\x1b[1;31m",
-			   *plain = report->colour ? "\x1b[0m" : "";
+	const char *paint = "", *plain = lk_plain(report->colour);
+	if (report->colour) paint = prediction->fits ? "\x1b[1;32m" : "\x1b[1;31m";
 	lk_gib(fabs(left), room, sizeof room);
 	fprintf(report->out, "%s%s%s  %s of %s GiB on the peak-memory rank (stage %d)   ", paint,
 	        prediction->fits ? "FITS" : "DOES NOT FIT", plain,
@@ -118,9 +117,6 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 
 typedef char *shown_as(double number, char *out, size_t size);
 
-static char *predict_view_tera(double flops, char *out, size_t size) {
-	return lk_fixed(flops / 1e12, 1, out, size);
-}
 static char *predict_view_plain(double number, char *out, size_t size) {
 	return lk_grouped(number, fabs(number) < 100 ? 2 : 0, out, size);
 }
@@ -131,6 +127,7 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
                                    double value, int power, shown_as *shown, const char *basis) {
 	const lk_prediction *prediction = report->p;
 	char text[TEXT], low[TEXT], high[TEXT], range[LINE] = "";
+	LK_ASSERT(power >= -1 && power <= 1);
 	lk_table_row(table);
 	lk_table_text(table, name);
 	lk_table_text(table, shown(value, text, sizeof text));
@@ -138,7 +135,11 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
 	    prediction->step_time_high_s > 0) {
 		double a = prediction->step_time_low_s / prediction->step_time_s,
 			   b = prediction->step_time_high_s / prediction->step_time_s;
-		double least = value * (power > 0 ? a : 1 / b), most = value * (power > 0 ? b : 1 / a);
+		double least = value * a, most = value * b;
+		if (power < 0) {
+			least = value * (1 / b);
+			most = value * (1 / a);
+		}
 		if (shown == lk_format_seconds) {
 			lk_format_seconds_like(least, value, low, sizeof low);
 			lk_format_seconds_like(most, value, high, sizeof high);
@@ -221,7 +222,7 @@ static lk_status put_speeds(const struct report *report) {
 		predict_view_put_speed(table, report, rate, prediction->samples_per_s, -1,
 		                       predict_view_plain, "all GPUs together");
 	predict_view_put_speed(table, report, "model TFLOP/s/GPU",
-	                       prediction->model_flops_per_s_per_gpu, -1, predict_view_tera,
+	                       prediction->model_flops_per_s_per_gpu, -1, lk_tera,
 	                       "forward and backward, no recomputation");
 	if (prediction->peak_flops > 0) {
 		predict_view_put_speed(table, report, "MFU", prediction->mfu, -1, lk_percent, of);

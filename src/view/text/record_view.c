@@ -2,15 +2,13 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/record.h"
 
 enum { SHOWN = 16, SHOWN_FILES = 8 };
 
-static const char *record_view_seconds(double s, char out[32]) {
-	return lk_format_seconds(s, out, 32);
-}
 static const char *record_view_bytes(double b, char out[32]) {
 	return lk_format_bytes(b, out, 32);
 }
@@ -21,9 +19,9 @@ static void print_network(const lk_record_process *process, FILE *out) {
 		fprintf(out,
 		        "    its network operations waited %s for the wire, %s for the device, %s for the "
 		        "other side\n",
-		        record_view_seconds(process->network_wait_s, a),
-		        record_view_seconds(process->device_wait_s, b),
-		        record_view_seconds(process->peer_wait_s, c));
+		        lk_format_seconds(process->network_wait_s, a, sizeof a),
+		        lk_format_seconds(process->device_wait_s, b, sizeof b),
+		        lk_format_seconds(process->peer_wait_s, c, sizeof c));
 }
 
 static void print_process(const lk_record_process *process, FILE *out) {
@@ -32,17 +30,19 @@ static void print_process(const lk_record_process *process, FILE *out) {
 	else fprintf(out, "  %s%s", process->program, process->forked ? ", forked" : "");
 	if (process->steps)
 		fprintf(out, ": %d %s of %s", process->steps, lk_noun(process->steps, "step", "steps"),
-		        record_view_seconds(process->step_s, a));
-	else fprintf(out, ": %s", record_view_seconds(process->wall_s, a));
+		        lk_format_seconds(process->step_s, a, sizeof a));
+	else fprintf(out, ": %s", lk_format_seconds(process->wall_s, a, sizeof a));
 	if (process->comms)
 		fprintf(out, "; %llu %s, %s, %s in calls", (unsigned long long)process->comms,
 		        lk_noun(process->comms, "communication", "communications"),
-		        record_view_bytes(process->comm_bytes, a), record_view_seconds(process->comm_s, b));
+		        record_view_bytes(process->comm_bytes, a),
+		        lk_format_seconds(process->comm_s, b, sizeof b));
 	if (process->socket_bytes > 0)
 		fprintf(out, "; %s by sockets", record_view_bytes(process->socket_bytes, a));
 	if (process->reads)
 		fprintf(out, "; %llu reads, %s, %s", (unsigned long long)process->reads,
-		        record_view_bytes(process->read_bytes, a), record_view_seconds(process->read_s, b));
+		        record_view_bytes(process->read_bytes, a),
+		        lk_format_seconds(process->read_s, b, sizeof b));
 	if (process->writes)
 		fprintf(out, "; %llu writes, %s", (unsigned long long)process->writes,
 		        record_view_bytes(process->write_bytes, a));
@@ -50,9 +50,10 @@ static void print_process(const lk_record_process *process, FILE *out) {
 		fprintf(out, "; %llu %s of the device's runtime, %s waiting for it",
 		        (unsigned long long)process->device_calls,
 		        lk_noun(process->device_calls, "call", "calls"),
-		        record_view_seconds(process->device_s, a));
+		        lk_format_seconds(process->device_s, a, sizeof a));
 	if (process->work_s > 0)
-		fprintf(out, "; %s of work on its streams", record_view_seconds(process->work_s, a));
+		fprintf(out, "; %s of work on its streams",
+		        lk_format_seconds(process->work_s, a, sizeof a));
 	fprintf(out, "%s\n", process->whole ? "" : "; ended by a signal or exec");
 	print_network(process, out);
 }
@@ -67,11 +68,11 @@ static void print_file(const lk_record_file *file, FILE *out) {
 		        record_view_bytes(file->most, b),
 		        100 * (double)file->sequential / (double)file->reads);
 	if (file->reads)
-		fprintf(out, "%s%s", record_view_seconds(file->read_s, a), file->writes ? ";" : "");
+		fprintf(out, "%s%s", lk_format_seconds(file->read_s, a, sizeof a), file->writes ? ";" : "");
 	if (file->writes)
 		fprintf(out, " %llu writes of %s, %s", (unsigned long long)file->writes,
 		        record_view_bytes(file->write_bytes / (double)file->writes, a),
-		        record_view_seconds(file->write_s, b));
+		        lk_format_seconds(file->write_s, b, sizeof b));
 	fputc('\n', out);
 }
 
@@ -108,10 +109,10 @@ static void print_guard(const lk_record_answer *answer, FILE *out) {
 	for (int i = 0; i < answer->change_count; i++) sum += answer->changes[i].bytes;
 	fprintf(out,
 	        "guarded: %d %s, %s, were written or deleted in %s instead of where the command wanted "
-	        "them%s\n",
+	        "them",
 	        answer->change_count, lk_noun(answer->change_count, "file", "files"),
-	        record_view_bytes(sum, a), answer->scratch ? answer->scratch : "a private folder",
-	        answer->scratch ? "" : ", removed since");
+	        record_view_bytes(sum, a), answer->scratch ? answer->scratch : "a private folder");
+	fputs(answer->scratch ? "\n" : ", removed since\n", out);
 	for (int i = 0; i < answer->change_count && i < SHOWN_FILES; i++)
 		fprintf(out, "  %s %s\n", answer->changes[i].deleted ? "deleted" : "written",
 		        answer->changes[i].path);
@@ -140,7 +141,7 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 	if (answer->count)
 		fprintf(out,
 		        "overhead: %s a call as measured in the process, at most %.3f %% of its time\n",
-		        record_view_seconds(cost, a), 100 * most);
+		        lk_format_seconds(cost, a, sizeof a), 100 * most);
 }
 
 /* Of the process with most steps: how much of the run they are. Forked processes, which come last,
@@ -152,6 +153,7 @@ static void print_coverage(const lk_record_answer *answer, FILE *out) {
 		if (answer->processes[i].steps > (most ? most->steps : 0)) most = &answer->processes[i];
 	}
 	if (!most || !(most->wall_s > 0)) return;
+	LK_ASSERT(most->steps > 0);
 	fprintf(out, "lockstep: %d %s seen; %.0f %% of the run's time is outside of steps\n",
 	        most->steps, lk_noun(most->steps, "step", "steps"),
 	        100 * most->outside_s / most->wall_s);
@@ -165,7 +167,7 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 		fprintf(out, "lockstep: the time limit is over; the command was stopped\n");
 	if (answer->count)
 		fprintf(out, "lockstep: recorded %d process%s in %s, %s, into %s\n", answer->count,
-		        answer->count == 1 ? "" : "es", record_view_seconds(answer->wall_s, a),
+		        answer->count == 1 ? "" : "es", lk_format_seconds(answer->wall_s, a, sizeof a),
 		        record_view_bytes(answer->bytes, b), answer->out);
 	print_coverage(answer, out);
 	for (int i = 0; i < answer->count && i < SHOWN; i++) print_process(&answer->processes[i], out);
@@ -185,9 +187,8 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 	if (!answer->count) return;
 	lk_arena arena = LK_ARENA_INIT;
 	const char *recording = lk_shell_quote(&arena, answer->out);
-	fprintf(out,
-	        answer->posed ? "next: lockstep compose %s --cluster ...\n"
-	                      : "next: lockstep explain %s\n",
-	        recording ? recording : "RECORDING");
+	if (!recording) recording = "RECORDING";
+	if (answer->posed) fprintf(out, "next: lockstep compose %s --cluster ...\n", recording);
+	else fprintf(out, "next: lockstep explain %s\n", recording);
 	lk_arena_free(&arena);
 }

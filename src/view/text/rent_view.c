@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/noun.h"
 #include "base/text.h"
 #include "view/table/fields.h"
@@ -13,6 +14,7 @@
 /* ---- choices ---- */
 
 const char *lk_rent_mark(const lk_rent *rent, int i) {
+	LK_ASSERT(i >= 0 && i < rent->count);
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
 	if (i == rent->fastest) return "fastest";
 	if (i == rent->most) return "most";
@@ -289,6 +291,7 @@ static lk_status rented_find(const lk_rent *rent, struct rented *out, lk_error *
 	*out = (struct rented){malloc(room * sizeof(int)), malloc(room * sizeof(int)), 0};
 	if (!out->of || !out->first) return lk_oom(err);
 	for (int i = 0; i < rent->count; i++) {
+		LK_ASSERT(out->count <= i);
 		int m = 0;
 		while (m < out->count && !rented_is(&rent->choices[out->first[m]], &rent->choices[i])) m++;
 		if (m == out->count) out->first[out->count++] = i;
@@ -394,6 +397,13 @@ static lk_status rent_view_write_map(const struct text *text, bool colour, FILE 
 	return LK_OK;
 }
 
+/* The limits of the training; there is one at least. */
+static const char *limits_of(const lk_rent *rent) {
+	LK_ASSERT(rent->deadline_h > 0 || rent->budget > 0);
+	if (!(rent->budget > 0)) return "deadline";
+	return rent->deadline_h > 0 ? "deadline and the budget" : "budget";
+}
+
 /* "; within the budget with 61 % probability ($94,312 to $127,044)": the range where the limit
  * lies.
  */
@@ -401,8 +411,7 @@ static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, lk_te
 	if (isnan(choice->chance)) return;
 	char low[32], high[32];
 	bool timed = rent->deadline_h > 0, paid = rent->budget > 0;
-	lk_text_add(out, "; within the %s%s%s with ", timed ? "deadline" : "",
-	            timed && paid ? " and the " : "", paid ? "budget" : "");
+	lk_text_add(out, "; within the %s with ", limits_of(rent));
 	if (choice->chance > 0.99) lk_text_add(out, "over 99 %% probability");
 	else if (choice->chance < 0.01) lk_text_add(out, "under 1 %% probability");
 	else lk_text_add(out, "%.0f %% probability", 100 * choice->chance);
@@ -427,6 +436,7 @@ static lk_status rent_view_put_labelled(const char *label, const char *text, FIL
 
 static lk_status rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out,
                                         lk_error *err) {
+	LK_ASSERT(at >= 0 && at < rent->count);
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40], line[600];
 	lk_text text = lk_text_begin(line, sizeof line);
@@ -489,9 +499,7 @@ static lk_status rent_view_put_training(const lk_rent *rent, FILE *out, lk_error
 	lk_text_add(&text, "; %d %s in memory", rent->considered,
 	            lk_noun(rent->considered, "choice fits", "choices fit"));
 	if (timed || paid)
-		lk_text_add(&text, ", %d of them within the %s%s%s", rent->within_limits,
-		            timed ? "deadline" : "", timed && paid ? " and the " : "",
-		            paid ? "budget" : "");
+		lk_text_add(&text, ", %d of them within the %s", rent->within_limits, limits_of(rent));
 	return lk_put_wrapped(line, 9, 0, out, err);
 }
 

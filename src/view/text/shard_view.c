@@ -153,7 +153,7 @@ static lk_status shard_view_put_verdict(const lk_shard_answer *answer, bool colo
                                         lk_error *err) {
 	char bytes[32], capacity[32], step[32], placed[32], bound[32], gap[32], imbalance[32];
 	char line[600];
-	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
+	const char *bold = lk_bold(colour), *plain = lk_plain(colour);
 	if (!answer->fits) {
 		fprintf(out, "%sDOES NOT FIT%s  ", bold, plain);
 		LK_TRY(lk_put_wrapped(answer->reason, 2, 14, out, err));

@@ -218,6 +218,7 @@ static const struct rows {
 };
 
 lk_table *lk_stalls_top(const lk_stalls_answer *answer, int which, int most) {
+	LK_ASSERT(most >= 0);
 	if (which <= LK_STALLS_ALL || which >= LK_STALLS_TABLES) which = LK_STALLS_PARTS;
 	const struct rows *table_rows = &rows[which];
 	const char *answer_at = (const char *)answer, *records = answer_at + table_rows->at;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/stalls.h"
@@ -14,10 +15,6 @@ struct asked {
 };
 
 /* ---- the report ---- */
-
-static void stalls_view_put_heading(const char *text, bool colour, FILE *out) {
-	fprintf(out, "\n%s%s%s\n", colour ? "\x1b[1m" : "", text, colour ? "\x1b[0m" : "");
-}
 
 static lk_status stalls_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,
                                        lk_error *err) {
@@ -88,6 +85,7 @@ static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE 
 
 /* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
 static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
+	LK_ASSERT(kind >= 0 && kind < LK_STALL_KINDS);
 	const lk_stalls_part *part = &answer->parts[kind];
 	char time[32], low[32], high[32], share[32];
 	fprintf(out, "%s %s", lk_stalls_kinds[kind],
@@ -98,7 +96,7 @@ static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
 	fprintf(out, ", %s of the step", lk_percent(part->share, share, sizeof share));
 }
 
-static int largest_stall(const lk_stalls_answer *answer) {
+int lk_stalls_worst(const lk_stalls_answer *answer) {
 	int worst = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
 		if (answer->parts[k].named &&
@@ -109,7 +107,7 @@ static int largest_stall(const lk_stalls_answer *answer) {
 
 static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	const lk_stalls_lead *lead = &answer->lead;
-	int worst = largest_stall(answer);
+	int worst = lk_stalls_worst(answer);
 	fputs("largest part: ", out);
 	put_part_size(answer, (int)lead->first, out);
 	if (!lead->apart) {
@@ -152,7 +150,7 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	const lk_stalls_buckets *buckets = &answer->buckets;
 	char calls[32], bytes[32], each[32], rest[32];
 	if (!buckets->calls) return;
-	stalls_view_put_heading("communication by calls and bytes", colour, out);
+	lk_put_heading("communication by calls and bytes", colour, out);
 	fprintf(out, "%s: %s %s, %s a step", buckets->group,
 	        lk_fixed(buckets->calls, 1, calls, sizeof calls),
 	        lk_noun(buckets->calls, "call", "calls"),
@@ -175,7 +173,7 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	const lk_stalls_rates *rates = &answer->rates;
 	char bytes[32], disk[32], memory[32], number[32];
-	stalls_view_put_heading("what if", colour, out);
+	lk_put_heading("what if", colour, out);
 	fprintf(out, "loader %s;\nsteps a second: without loader %s",
 	        rates->pipelined ? "during the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
@@ -237,7 +235,7 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 	const lk_stalls_staging *staging = &answer->staging;
 	char a[32], b[32], c[32], d[32];
 	if (!answer->file_count) return LK_OK;
-	stalls_view_put_heading("files read, by time in calls", colour, out);
+	lk_put_heading("files read, by time in calls", colour, out);
 	LK_TRY(stalls_view_put_table(lk_stalls_top(answer, LK_STALLS_FILES, SHOWN), LK_FORMAT_TEXT,
 	                             colour, out, err));
 	if (answer->file_count > SHOWN)
@@ -259,7 +257,7 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 		        staging->unknown, lk_noun(staging->unknown, "file", "files"),
 		        lk_noun(staging->unknown, "its size is", "their sizes are"));
 	if (answer->file_count > 1) {
-		stalls_view_put_heading("the same by folder and tier", colour, out);
+		lk_put_heading("the same by folder and tier", colour, out);
 		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_FOLDERS), LK_FORMAT_TEXT,
 		                             colour, out, err));
 	}
@@ -279,7 +277,7 @@ static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool co
 		before_bytes += answer->pairs[i].before_bytes;
 		after_bytes += answer->pairs[i].after_bytes;
 	}
-	stalls_view_put_heading("files before (--against) and after, by change of time", colour, out);
+	lk_put_heading("files before (--against) and after, by change of time", colour, out);
 	LK_TRY(stalls_view_put_table(lk_stalls_top(answer, LK_STALLS_AGAINST, SHOWN), LK_FORMAT_TEXT,
 	                             colour, out, err));
 	if (answer->pair_count > SHOWN)
@@ -300,19 +298,19 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	}
 	stalls_view_put_step(answer, out);
 	stalls_view_put_verdict(answer, out);
-	stalls_view_put_heading("where a step's time goes", colour, out);
+	lk_put_heading("where a step's time goes", colour, out);
 	stalls_view_put_waterfall(answer, out);
-	stalls_view_put_heading("parts", colour, out);
+	lk_put_heading("parts", colour, out);
 	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_PARTS), LK_FORMAT_TEXT, colour,
 	                             out, err));
 	LK_TRY(stalls_view_put_ways(answer, out, err));
-	stalls_view_put_heading("runs", colour, out);
+	lk_put_heading("runs", colour, out);
 	put_drift(answer, out);
 	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_RUNS), LK_FORMAT_TEXT, colour,
 	                             out, err));
 	LK_TRY(stalls_view_put_run_notes(answer, out, err));
 	if (answer->rank_count > 1) {
-		stalls_view_put_heading("ranks", colour, out);
+		lk_put_heading("ranks", colour, out);
 		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_RANKS), LK_FORMAT_TEXT,
 		                             colour, out, err));
 	}

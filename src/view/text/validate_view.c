@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -224,6 +225,7 @@ static lk_table *worst_table(const lk_validation *validation) {
 	}
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
+	LK_ASSERT(count <= validation->row_count);
 	lk_sort(rows, (size_t)count, sizeof *rows, by_distance);
 	for (int i = 0; i < count && i < WORST; i++)
 		lk_fields_row(table, &columns, &(lk_subject){validation, rows[i], i, NULL});
@@ -241,8 +243,7 @@ static lk_status put_section(const char *heading, lk_table *table, lk_format for
 	lk_status status = LK_OK;
 	lk_table_hide_empty(table);
 	if (lk_table_shows(table)) {
-		fprintf(out, "\n%s%s\n%s", format == LK_FORMAT_MD ? "## " : "", heading,
-		        format == LK_FORMAT_MD ? "\n" : "");
+		fprintf(out, format == LK_FORMAT_MD ? "\n## %s\n\n" : "\n%s\n", heading);
 		status = lk_table_write(table, format, colour, out, err);
 	}
 	lk_table_free(table);

@@ -127,6 +127,11 @@ lk_table *lk_shard_table(const lk_shard_answer *answer,
                          int which); /* LK_SHARD_RANKS, PIECES, TRIED */
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which); /* LK_STALLS_PARTS and on */
 lk_table *lk_whatif_table(const lk_whatif *whatif);
+/* Whether one of the columns before this one has the note: combinations repeat those of their
+ * parts. */
+bool lk_whatif_said(const lk_whatif *whatif, int before, const char *note);
+/* The part that costs most of those that are named; -1: none is. */
+int lk_stalls_worst(const lk_stalls_answer *answer);
 
 /* "cheapest", "front", ... of a choice; NULL: nothing. */
 const char *lk_rent_mark(const lk_rent *rent, int choice);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "whatif/whatif.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "lockstep/whatif.h"
 #include "view/table/fields.h"
@@ -81,6 +82,7 @@ static const struct {
 enum { LINES = sizeof lines / sizeof *lines };
 
 static char *line_text(const lk_whatif_column *column, int line, bool base, char out[CELL]) {
+	LK_ASSERT(line >= 0 && line < LINES);
 	if (lines[line].text) return lines[line].text(column, base, out);
 	const char *field = (const char *)column + lines[line].seconds;
 	return lk_format_seconds(*(const double *)(const void *)field, out, CELL);
@@ -88,6 +90,7 @@ static char *line_text(const lk_whatif_column *column, int line, bool base, char
 
 static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *out,
                                     lk_error *err) {
+	LK_ASSERT(whatif->column_count > 0 && whatif->column_count <= SIDE_BY_SIDE);
 	lk_column columns[SIDE_BY_SIDE + 1] = {{"what", "", false, false}};
 	for (int i = 0; i < whatif->column_count; i++)
 		columns[i + 1] =
@@ -203,8 +206,8 @@ static lk_status whatif_view_put_line(const char *head, const char *line, FILE *
 	return LK_OK;
 }
 
-/* Combinations repeat what their parts say. */
-static bool whatif_view_said(const lk_whatif *whatif, int before, const char *note) {
+bool lk_whatif_said(const lk_whatif *whatif, int before, const char *note) {
+	LK_ASSERT(before <= whatif->column_count);
 	for (int i = 0; i < before; i++)
 		for (int n = 0; n < whatif->columns[i].note_count; n++)
 			if (strcmp(whatif->columns[i].notes[n], note) == 0) return true;
@@ -212,11 +215,12 @@ static bool whatif_view_said(const lk_whatif *whatif, int before, const char *no
 }
 
 static lk_status put_remarks(const lk_whatif *whatif, int column, FILE *out, lk_error *err) {
+	LK_ASSERT(column < whatif->column_count);
 	const lk_whatif_column *whatif_column = &whatif->columns[column];
 	if (whatif_column->refused)
 		LK_TRY(whatif_view_put_line("cannot   ", whatif_column->refused, out, err));
 	for (int n = 0; n < whatif_column->note_count; n++)
-		if (!whatif_view_said(whatif, column, whatif_column->notes[n]))
+		if (!lk_whatif_said(whatif, column, whatif_column->notes[n]))
 			LK_TRY(whatif_view_put_line("note     ", whatif_column->notes[n], out, err));
 	return LK_OK;
 }
@@ -261,6 +265,7 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 lk_status lk_whatif_write_files(const lk_whatif *whatif, const lk_outputs *outputs, lk_error *err) {
 	const lk_step *step = lk_whatif_step(whatif);
 	if (!outputs->graph && !outputs->trace) return LK_OK;
+	LK_ASSERT(whatif->together >= 0 && whatif->together < whatif->column_count);
 	if (!step->graph)
 		return lk_fail(err, LK_ERR_INPUT, "--graph", "%s",
 		               whatif->columns[whatif->together].refused);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
+#include "base/text.h"
 #include "view/timeline/trace.h"
 
 /* The critical path's process stands after all ranks. */
@@ -76,8 +77,9 @@ static lk_status draw_lane(struct drawing *drawing, uint32_t capture, const lk_l
 	char process[32], name[160];
 	const char *said = lk_capture_text(c, lane->name);
 	snprintf(process, sizeof process, "rank %d", rank);
-	snprintf(name, sizeof name, "%s %lld%s%.100s", lane->stream ? "stream" : "thread",
-	         (long long)lane->thread, *said ? " " : "", said);
+	lk_text text = lk_text_begin(name, sizeof name);
+	lk_text_add(&text, "%s %lld", lane->stream ? "stream" : "thread", (long long)lane->thread);
+	if (*said) lk_text_add(&text, " %.100s", said);
 	LK_TRY(add_track(drawing, rank, process, name, err));
 	drawing->open.count = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++)

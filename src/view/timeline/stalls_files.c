@@ -69,8 +69,9 @@ static void name_call(const lk_recorded_run *run, const lk_recorded_call *call, 
 	const lk_recorded_name *group =
 		comm ? lk_recorded_find(&run->groups, call->process, entry->object) : NULL;
 	char name[300], on[300];
-	frame(name, sizeof name,
-	      what ? lk_intern_text(run->texts, comm ? what->name : what->shown) : "?");
+	const char *shown = "?";
+	if (what) shown = lk_intern_text(run->texts, comm ? what->name : what->shown);
+	frame(name, sizeof name, shown);
 	frame(on, sizeof on, group ? lk_intern_text(run->texts, group->name) : "");
 	if (comm) snprintf(out, size, "communication;%s%s%s", name, *on ? ";ranks " : "", on);
 	else

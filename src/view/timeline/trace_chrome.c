@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "view/timeline/trace_plan.h"
 
@@ -106,6 +107,7 @@ static void fail_memory(struct chrome *chrome) {
 }
 
 static void chrome_put_name(struct chrome *chrome, uint32_t id) {
+	LK_ASSERT(id < lk_intern_count(chrome->plan->timeline->names));
 	struct escaped *name = &chrome->names[id];
 	if (!name->text && !escape(&chrome->arena, lk_trace_text(chrome->plan, id), name))
 		fail_memory(chrome);
@@ -183,6 +185,7 @@ static void chrome_begin_track(struct chrome *chrome, uint32_t track) {
 	chrome->prefix_length = (size_t)snprintf(
 		chrome->prefix, sizeof chrome->prefix, "\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
 		chrome->plan->processes.at[row->process].pid, row->tid);
+	LK_ASSERT(chrome->prefix_length < sizeof chrome->prefix);
 }
 
 static void chrome_put_arguments(struct chrome *chrome, const lk_trace_span *span) {
@@ -213,6 +216,7 @@ static void chrome_put_arguments(struct chrome *chrome, const lk_trace_span *spa
 static void chrome_put_slice(struct chrome *chrome, const lk_trace_span *span) {
 	uint64_t start = lk_trace_ns(chrome->plan, span->start_ps),
 			 end = lk_trace_ns(chrome->plan, span->end_ps);
+	LK_ASSERT(start <= end);
 	begin_event(chrome);
 	PUT(chrome, "{\"ph\":\"X\",");
 	lk_trace_put(chrome->out, chrome->prefix, chrome->prefix_length);

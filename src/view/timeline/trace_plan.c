@@ -3,6 +3,7 @@
  * follow them. What is written depends on what the timeline says, not on the order in which its
  * slices were stored. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "view/timeline/trace_plan.h"
 
@@ -40,6 +41,7 @@ const char *lk_trace_text(const lk_trace_plan *plan, uint32_t name) {
 }
 
 uint64_t lk_trace_ps(const lk_trace_plan *plan, int64_t time_ps) {
+	LK_ASSERT(time_ps >= plan->origin_ps);
 	return (uint64_t)time_ps - (uint64_t)plan->origin_ps;
 }
 
@@ -180,6 +182,7 @@ static bool number_all(lk_trace_plan *plan) {
 	for (size_t i = 1; i < count; i++)
 		if (keys[i].rank == keys[i - 1].rank) plan->processes.at[keys[i].index].pid = next++;
 	for (size_t i = 0; i < plan->timeline->tracks.count; i++) {
+		LK_ASSERT(plan->rows[i].process < count);
 		plan->rows[i].tid = next++;
 		plan->rows[i].name = lk_trace_text(plan, plan->timeline->tracks.at[i].name);
 	}
@@ -248,6 +251,7 @@ struct open_spans {
 /* Picoseconds from `early` to a later time; a difference of two times may need 64 bits without
  * sign. */
 static uint64_t plan_between(int64_t early, int64_t late) {
+	LK_ASSERT(early <= late);
 	return (uint64_t)late - (uint64_t)early;
 }
 
@@ -270,6 +274,7 @@ static lk_status plan_fit(const lk_trace_plan *plan, struct open_spans *open, lk
 		}
 	}
 	if (!lk_push(&open->stack)) return lk_oom(err);
+	LK_ASSERT(span->start_ps <= span->end_ps);
 	*lk_last(&open->stack) = span;
 	return LK_OK;
 }
@@ -384,6 +389,7 @@ static bool place_points(lk_trace_plan *plan) {
 		}
 		if (new_rank || point[-1].counter->name != counter->name) plan->series_count++;
 		point->series = plan->series_count - 1;
+		LK_ASSERT(point->process < plan->processes.count);
 	}
 	return true;
 }
