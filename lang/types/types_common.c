@@ -1,7 +1,7 @@
 /* types_common.c: shared by the type rules of all families: refusing a layout with the fitting
  * remedy, the common number format of operands, and the slices that rules insert. */
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 lc_node lc_draft(lc_op op, int line, int column) {
 	lc_node n = {

@@ -3,7 +3,7 @@
  * result is partial. */
 #include <string.h>
 
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 #include "base/check.h"
 
 enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
