@@ -5,6 +5,7 @@
  *   layout_switches.c the switches of a core, as layouts
  *   layout_unsearched.c  what is left out of them
  *   layout_parts.c    the blocks of a core's layers, built and priced once, for bounds
+ *   layout_places.c   the placement of layers on stages, for bounds
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_least.c    the least work of a sample on a device, whatever the layout
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
