@@ -284,6 +284,30 @@ void lk_core_apply(const lk_space *space, const lk_core *core, lk_job *job) {
 		job->recompute_modules = lk_modules_light(job);
 }
 
+void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
+	const char *stack = space->stacks[core->stack];
+	bool deepspeed = strstr(stack, "deepspeed") != NULL;
+	memset(out, 0, sizeof *out);
+	if (space->zero.count) {
+		for (int i = 0; i < space->zero.count; i++)
+			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1))
+				lk_axis_add(out, space->zero.at[i]);
+		return;
+	}
+	if (lk_stack_is_fsdp(stack)) {
+		lk_axis_add(out, LK_SHARD_ZERO3);
+		lk_axis_add(out, LK_SHARD_ZERO2);
+	} else if (strcmp(stack, "ddp") == 0) lk_axis_add(out, LK_SHARD_NONE);
+	else {
+		lk_axis_add(out, LK_SHARD_ZERO1);
+		lk_axis_add(out, LK_SHARD_NONE);
+	}
+	if ((deepspeed || strcmp(stack, "megatron") == 0) && core->pp == 1) {
+		lk_axis_add(out, LK_SHARD_ZERO2);
+		lk_axis_add(out, LK_SHARD_ZERO3);
+	}
+}
+
 lk_status lk_space_complete(const lk_space *space, lk_job *job, lk_error *err) {
 	return space->network_checked ? lk_job_complete_checked(job, space->cluster, err)
 	                              : lk_job_complete(job, space->cluster, err);

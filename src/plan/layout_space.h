@@ -1,8 +1,9 @@
 /* layout_space.h: shared by the files of the search space.
  *
- *   layout_space.c     the values of each degree and switch; whether a job is among them
- *   layout_cores.c     the degrees that go together, as cores
- *   layout_switches.c  the switches of a core, as layouts */
+ *   layout_space.c       the values of each degree and switch
+ *   layout_cores.c       the degrees that go together, as cores
+ *   layout_switches.c    the switches of a core, as layouts
+ *   layout_membership.c  whether a job is among them */
 #ifndef LK_PLAN_LAYOUT_SPACE_H
 #define LK_PLAN_LAYOUT_SPACE_H
 
@@ -27,13 +28,12 @@ const lk_stack_features *lk_space_features(const lk_space *space, int stack);
 bool lk_core_sends_by_node(const lk_space *space, const lk_core *core);
 /* The job of a core, not completed. */
 void lk_core_apply(const lk_space *space, const lk_core *core, lk_job *job);
+/* The stack's default shardings, and all that it can do. */
+void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out);
 lk_status lk_space_complete(const lk_space *space, lk_job *job, lk_error *err);
 
 /* layout_switches.c */
-/* The stack's default shardings, and all that it can do. */
-void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out);
-/* Whether the search includes the switches of a job with its core. *why: which one it lacks. */
-bool lk_space_holds_switches(const lk_space *space, const lk_core *core, const lk_job *job,
-                             const char **why);
+/* Values of the axis, and quarters of a chunk's layers. */
+void lk_space_recomputes(const lk_space *space, const lk_job *job, lk_recomputes *out);
 
 #endif

@@ -9,30 +9,6 @@
 
 /* ---- jobs ---- */
 
-void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
-	const char *stack = space->stacks[core->stack];
-	bool deepspeed = strstr(stack, "deepspeed") != NULL;
-	memset(out, 0, sizeof *out);
-	if (space->zero.count) {
-		for (int i = 0; i < space->zero.count; i++)
-			if (!(deepspeed && core->pp > 1 && space->zero.at[i] > 1))
-				lk_axis_add(out, space->zero.at[i]);
-		return;
-	}
-	if (lk_stack_is_fsdp(stack)) {
-		lk_axis_add(out, LK_SHARD_ZERO3);
-		lk_axis_add(out, LK_SHARD_ZERO2);
-	} else if (strcmp(stack, "ddp") == 0) lk_axis_add(out, LK_SHARD_NONE);
-	else {
-		lk_axis_add(out, LK_SHARD_ZERO1);
-		lk_axis_add(out, LK_SHARD_NONE);
-	}
-	if ((deepspeed || strcmp(stack, "megatron") == 0) && core->pp == 1) {
-		lk_axis_add(out, LK_SHARD_ZERO2);
-		lk_axis_add(out, LK_SHARD_ZERO3);
-	}
-}
-
 static void set_switches(const lk_space *space, const lk_layout *layout, lk_job *job) {
 	job->recompute = (lk_recompute)layout->recompute;
 	job->recompute_layers = layout->recompute_layers;
@@ -129,8 +105,7 @@ static bool selects_little(const lk_job *job) {
 	       !job->recompute_modules;
 }
 
-/* Values of the axis, and quarters of a chunk's layers. */
-static void recompute_ways(const lk_space *space, const lk_job *job, lk_recomputes *out) {
+void lk_space_recomputes(const lk_space *space, const lk_job *job, lk_recomputes *out) {
 	*out = (lk_recomputes){0};
 	int most = most_layers(job);
 	bool same = !space->recompute.said && selects_little(job);
@@ -238,7 +213,7 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 	bucket_ways(space, job, &buckets);
 	if (!replicas) buckets.count = 1; /* no traffic */
 	tensor_ways(space, job, &tensor);
-	recompute_ways(space, job, &recompute);
+	lk_space_recomputes(space, job, &recompute);
 	lk_core_shardings(space, core, &shardings);
 	for (int r = 0; r < recompute.count; r++)
 		for (int t = 0; t < tensor.count; t++)
@@ -254,30 +229,4 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 				LK_TRY(add_layouts(space, l, &data, &buckets, out, err));
 			}
 	return LK_OK;
-}
-
-/* ---- membership ---- */
-
-static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
-	for (int k = 0; k < ways->count; k++)
-		if (ways->at[k].kind == job->recompute && ways->at[k].layers == job->recompute_layers)
-			return true;
-	return false;
-}
-
-bool lk_space_holds_switches(const lk_space *space, const lk_core *core, const lk_job *job,
-                             const char **why) {
-	lk_axis shardings;
-	bool node = lk_core_sends_by_node(space, core) ||
-	            (!space->dispatcher_said && lk_space_features(space, core->stack)->by_node);
-	lk_dispatcher sent = node ? LK_DISPATCH_NODE : space->base.dispatcher;
-	lk_core_shardings(space, core, &shardings);
-	*why = "zero";
-	if (!lk_axis_has(&shardings, (int)job->sharding)) return false;
-	*why = "dispatcher";
-	if (job->ep > 1 && job->dispatcher != sent) return false;
-	*why = "recompute";
-	lk_recomputes recompute;
-	recompute_ways(space, job, &recompute);
-	return recompute_held(&space->recompute, job) || recompute_held(&recompute, job);
 }
