@@ -347,6 +347,19 @@ static inline bool lc_pass_stores(const lc_pass *pass, int id) {
 }
 
 /* ---- emit_mpi_map.c ---- */
+/* Words of the emitted text. */
+static inline const char *lc_truth(bool truth) {
+	return truth ? "true" : "false";
+}
+/* What comes before item i of a list. */
+static inline const char *lc_comma(int i) {
+	return i > 0 ? ", " : "";
+}
+/* The functions of a reduction are named by it: rt_max, rt_min, rt_add. */
+static inline const char *lc_reduction_word(bool max, bool min) {
+	if (max) return "max";
+	return min ? "min" : "add";
+}
 static inline char lc_map_variable(int loop) {
 	return (char)('i' + loop);
 }

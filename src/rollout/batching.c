@@ -97,8 +97,8 @@ static double generated(const struct batch *batch, uint32_t i) {
 static double room_needed(const struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
 	bool shared = batch->engine->prefix_caching && batch->members[sequence->group] > 0;
-	return (shared ? 0 : sequence->prompt) +
-	       (batch->engine->software->reserves ? sequence->response : batch->had[i] + 1);
+	double prompt = shared ? 0 : sequence->prompt;
+	return prompt + (batch->engine->software->reserves ? sequence->response : batch->had[i] + 1);
 }
 
 /* Growth of the batch per iteration. */
@@ -121,8 +121,8 @@ static void batch_release(struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
 	double tokens = generated(batch, i);
 	bool shared = --batch->members[sequence->group] > 0 && batch->engine->prefix_caching;
-	batch->used -= (shared ? 0 : sequence->prompt) +
-	               (batch->engine->software->reserves ? sequence->response : tokens);
+	double prompt = shared ? 0 : sequence->prompt;
+	batch->used -= prompt + (batch->engine->software->reserves ? sequence->response : tokens);
 	batch->context -= sequence->prompt + tokens;
 	batch->left[i] = -1;
 	batch->running--;
