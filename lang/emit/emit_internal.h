@@ -15,6 +15,7 @@
 #ifndef LK_LANG_EMIT_EMIT_INTERNAL_H
 #define LK_LANG_EMIT_EMIT_INTERNAL_H
 
+#include "base/text.h"
 #include "base/check.h"
 #include "lang/emit/emit.h"
 #include "lang/steps/steps.h"
@@ -347,10 +348,6 @@ static inline bool lc_pass_stores(const lc_pass *pass, int id) {
 }
 
 /* ---- emit_mpi_map.c ---- */
-/* Words of the emitted text. */
-static inline const char *lc_truth(bool truth) {
-	return truth ? "true" : "false";
-}
 /* What comes before item i of a list. */
 static inline const char *lc_comma(int i) {
 	return i > 0 ? ", " : "";

@@ -103,7 +103,7 @@ static void put_pass_call(const lc_ring *ring, const char *name, const char *fro
 	bool scatters = ring->scatter >= 0;
 	for (int alone = 0; alone <= scatters; alone++)
 		fprintf(out, "%s%s_pass(run, item, %s, %s, arrived, piece->at - piece->begin, %s);\n",
-		        scatters ? kinds[alone] : "\t", name, from, to, lc_truth(alone));
+		        scatters ? kinds[alone] : "\t", name, from, to, lk_bool_text(alone));
 }
 
 static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {

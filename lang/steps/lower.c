@@ -68,6 +68,7 @@ static lk_status lower_add(lc_lowering *lowering, lk_op op, const char *name, ui
 
 /* Distance of stages that differ by one along axis a. */
 static int64_t stride_of(const lc_lowering *lowering, int a) {
+	LK_ASSERT(a >= 0 && a < lowering->inner);
 	int64_t stride = 1;
 	for (int b = a + 1; b < lowering->inner; b++) stride *= lowering->sizes->symbol[b];
 	return stride;
@@ -80,6 +81,7 @@ static lk_status pair_team(lc_lowering *lowering, int a, int64_t from, int64_t t
 		(uint32_t)(lowering->stage + (from - lowering->place[a]) * stride_of(lowering, a));
 	uint32_t second =
 		(uint32_t)(lowering->stage + (to - lowering->place[a]) * stride_of(lowering, a));
+	LK_ASSERT(first < lowering->stages && second < lowering->stages && first != second);
 	for (const struct lc_pair *pair = lowering->pairs[first]; pair; pair = pair->next)
 		if (pair->to == second) {
 			*team = (int32_t)pair->team;
@@ -420,6 +422,7 @@ static lk_status lower_simple(lc_lowering *lowering, const lc_step *step, struct
  * chunk. */
 static lk_status lower_chunk(lc_lowering *lowering, const lc_step *step, int i, int64_t k,
                              int64_t chunks, uint32_t entry, struct ends *done) {
+	LK_ASSERT(i >= 0 && i < step->part_count && k >= 0 && k < chunks);
 	const lc_step *part = &step->parts[i];
 	struct ends *own = &done[i * chunks + k];
 	uint32_t deps[64];

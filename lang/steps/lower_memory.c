@@ -1,5 +1,6 @@
 /* lower_memory.c: bytes that steps read and write, and the memory that a rank holds. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "lang/steps/steps.h"
 
 #include <math.h>
@@ -217,6 +218,7 @@ lk_status lc_lower_take_memory(lc_lowering *lowering, int i, uint32_t first, dou
 		ops->alloc_owner[first] = LK_OWN_WORKSPACE;
 		*pending = 0;
 	}
+	LK_ASSERT(begin >= 0 && end >= 0 && *pending >= 0);
 	double given = fmin(end, *pending);
 	*pending -= given;
 	if (end <= given) return LK_OK;

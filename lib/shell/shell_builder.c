@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "shell/shell_builder.h"
 
 static lk_status builder_put_raw(lk_shell_builder *builder, const char *text, size_t length) {
@@ -151,6 +152,7 @@ lk_status lk_shell_builder_put_value(lk_shell_builder *builder, const lk_word *v
 
 lk_status lk_shell_builder_put_values(lk_shell_builder *builder, const lk_word *values,
                                       size_t count, char which, bool quoted) {
+	LK_ASSERT(which == '\0' || which == '@' || which == '*');
 	const char *joint = which == '*' ? builder_separators(builder) : " ";
 	builder->nothing |= which == '@' && quoted && count == 0;
 	for (size_t i = 0; i < count; i++) {

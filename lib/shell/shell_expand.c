@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "shell/shell_builder.h"
 
 static lk_status expand_range(lk_shell_builder *builder, const char *at, const char *end,
@@ -412,7 +413,11 @@ static lk_status put_literal(lk_shell_builder *builder, const char *text, size_t
 
 /* Encode the character of $'\u20ac' as UTF-8; return its length. */
 static size_t expand_encode(unsigned long code, char out[4]) {
-	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	LK_ASSERT(code < 0x200000); /* four bytes hold 21 bits */
+	size_t length = 4;
+	if (code < 0x10000) length = 3;
+	if (code < 0x800) length = 2;
+	if (code < 0x80) length = 1;
 	static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
 	for (size_t i = length; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3f));
 	out[0] = (char)(marks[length] | code);
@@ -462,6 +467,7 @@ static lk_status put_ansi(lk_shell_builder *builder, const char *at, const char 
 
 static lk_status put_dollar(lk_shell_builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
+	LK_ASSERT(at < end && *at == '$');
 	const char *name = at + 1;
 	*next = name;
 	if (name >= end) return lk_shell_builder_put(builder, "$", 1);
@@ -558,6 +564,7 @@ static lk_status expand_range(lk_shell_builder *builder, const char *at, const c
 		}
 		at = next;
 	}
+	LK_ASSERT(builder->depth > 0);
 	builder->depth--;
 	return LK_OK;
 }
@@ -597,6 +604,7 @@ lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
 static lk_status expand_single(lk_shell *shell, const lk_raw *raw, bool pattern, lk_word *out) {
 	lk_words words = {0};
 	lk_status status = expand_raw(shell, raw, &words, false, pattern);
+	LK_ASSERT(status != LK_OK || words.count == 1);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;
@@ -618,6 +626,7 @@ lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end,
 	lk_status status = expand_range(&b, at, end, true);
 	b.open = true;
 	if (status == LK_OK) status = lk_shell_builder_end_word(&b);
+	LK_ASSERT(status != LK_OK || words.count == 1);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&b.text);
 	lk_vec_free(&words);
