@@ -136,7 +136,7 @@ static void chunks_put_row(const struct pipeline *pipeline, int part, const char
 		bool joint = pipeline->axis >= 0 && !chunks_sliced(pipeline, cut, pipeline->axis) &&
 		             lc_node_at(pipeline->c->p, cut->value)->layout[pipeline->axis].kind != LC_L;
 		fprintf(out, "{%s, %d, %s, %s}, ", lc_mpi_number(pipeline->c, cut->value, name), cut->dim,
-		        joint ? "true" : "false", cut->written ? "true" : "false");
+		        lk_bool_text(joint), lk_bool_text(cut->written));
 	}
 	fputs("{-1, 0, false, false}}},\n", out);
 }

@@ -84,7 +84,8 @@ static bool kernel_put_leaf(void *context, int id, int view, FILE *out) {
 		const char *call = lc_load_call(lc_kernel_format(kernel, id));
 		bool called = strcmp(call, "(") != 0;
 		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name);
-		fprintf(out, "%s%s%s", called ? call : "", name, called ? ")" : "");
+		if (called) fprintf(out, "%s%s)", call, name);
+		else fputs(name, out);
 	} else if (kernel->pass.source[id] == LC_NUMBER || lc_pass_stands_alone(&kernel->pass, id))
 		fputs(kernel_value_name(kernel, id, name), out);
 	else return false;

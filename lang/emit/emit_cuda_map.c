@@ -262,11 +262,10 @@ static void cuda_map_put_sum(lc_kernel *kernel, int id, bool begin) {
 	lc_put_tabs(kernel->depth, kernel->out);
 	lc_value_identifier(kernel->pass.p, "r", id, name);
 	if (begin) {
-		bool max = value->op == LC_RED_MAX, min = value->op == LC_RED_MIN;
-		fprintf(kernel->out, "%s %s = %s;\n", type, name,
-		        max   ? lc_lowest_text(lc_kernel_format(kernel, id))
-		        : min ? lc_highest_text(lc_kernel_format(kernel, id))
-		              : "0");
+		const char *none = "0";
+		if (value->op == LC_RED_MAX) none = lc_lowest_text(lc_kernel_format(kernel, id));
+		if (value->op == LC_RED_MIN) none = lc_highest_text(lc_kernel_format(kernel, id));
+		fprintf(kernel->out, "%s %s = %s;\n", type, name, none);
 		return;
 	}
 	fprintf(kernel->out, "rt_include<%s>(%s, ", kind(value), name);
@@ -376,8 +375,10 @@ void lc_kernel_struct(lc_kernel *kernel) {
 void lc_kernel_host_begin(lc_kernel *kernel, const char *name) {
 	char part[LC_CUDA_PART];
 	bool list = kernel->pass.step->list >= 0;
-	fprintf(kernel->c->out, "static void %s%s(rt_run *run%s) {\n", name, list ? "_of" : "",
-	        list ? ", int64_t item" : "");
+	fprintf(kernel->c->out,
+	        list ? "static void %s_of(rt_run *run, int64_t item) {\n"
+	             : "static void %s(rt_run *run) {\n",
+	        name);
 	if (lc_mpi_may_be_absent(kernel->c, kernel->pass.step->space))
 		fprintf(kernel->c->out, "\tif (!(%s)->here) return;\n",
 		        lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));

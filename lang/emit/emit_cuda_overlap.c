@@ -29,7 +29,7 @@ static void overlap_put_part(lc_mpi *mpi, const lc_step *step, int i) {
 		crosses |= overlap_communicates(&step->parts[other]) != side &&
 		           overlap_waits_for(&step->parts[i], other);
 	fprintf(mpi->out, "\trt_on(run, %s, %s);\n", side ? "run->side_stream" : "run->main_stream",
-	        crosses ? "true" : "false");
+	        lk_bool_text(crosses));
 	fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &step->parts[i], part));
 }
 

@@ -40,7 +40,7 @@ static void put_host(lc_kernel *kernel) {
 	lc_kernel_host_begin(kernel, name);
 	fputs("\tconst rt_shared_part shared[] = {", kernel->out);
 	for (int i = 0; i < kernel->shared_count; i++)
-		fprintf(kernel->out, "%s{%s, %s}", i ? ", " : "",
+		fprintf(kernel->out, "%s{%s, %s}", lc_comma(i),
 		        lc_mpi_number(kernel->c, kernel->shared[i].held, number), list ? "item" : "0");
 	fprintf(kernel->out, "};\n\tRT_LAUNCH_RING(run, %d, kernel_%s, &a, shared, %d, 2);\n", axis,
 	        kernel->name, kernel->shared_count);

@@ -68,8 +68,10 @@ static void header_put_sizes(const lc_program *program, FILE *out) {
 		header_field("int64_t ", "list_", program->lists.at[l], " /* how many tensors */", out);
 	for (int d = 0; d < program->named_count; d++) {
 		bool list = program->named[d].list >= 0;
-		header_field(list ? "const int64_t *" : "int64_t ", "dim_", program->named[d].name,
-		             list ? " /* of each tensor */" : "", out);
+		if (list)
+			header_field("const int64_t *", "dim_", program->named[d].name, " /* of each tensor */",
+			             out);
+		else header_field("int64_t ", "dim_", program->named[d].name, "", out);
 	}
 	for (int i = 0; i < count; i++) header_field("int64_t ", "index_", indices[i], "", out);
 	fprintf(out, "} %s;\n\n", name);
@@ -94,11 +96,14 @@ static void header_put_argument(const lc_program *program, int id, int output, F
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	char name[LC_IDENTIFIER];
-	const char *read_only = node->op == LC_INPUT ? "const " : "",
-			   *each = node->list >= 0 ? "*const *" : "*";
+	const char *read_only = node->op == LC_INPUT ? "const " : "";
+	const char *each = node->list >= 0 ? "*const *" : "*";
 	fprintf(out, ", %s%s %s%s", read_only, lc_memory_type((lc_dtype)node->dtype), each,
 	        lc_api_argument(program, id, output, name));
 }
+
+/* The kinds of arguments, in the order in which a function has them. */
+static const int argument_kinds[] = {LC_INPUT, LC_STATE, LC_OUT};
 
 void lc_api_signature(const lc_program *original, const lc_variant *variant, FILE *out) {
 	char name[LC_API], type[LC_API], scalars[LC_API];
@@ -110,7 +115,7 @@ void lc_api_signature(const lc_program *original, const lc_variant *variant, FIL
 	for (int kind = 0; kind < 3; kind++)
 		for (int id = 0; id < (int)program->nodes.count; id++) {
 			int op = program->nodes.at[id].op;
-			if (op == (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT))
+			if (op == argument_kinds[kind])
 				header_put_argument(program, id, op == LC_OUT ? ++output : 0, out);
 		}
 	fputc(')', out);
@@ -133,7 +138,7 @@ static void header_describe(const lc_program *program, FILE *out) {
 	for (int kind = 0; kind < 3; kind++)
 		for (int id = 0; id < (int)program->nodes.count; id++) {
 			const lc_node *node = &program->nodes.at[id];
-			if (node->op != (kind == 0 ? LC_INPUT : kind == 1 ? LC_STATE : LC_OUT)) continue;
+			if (node->op != argument_kinds[kind]) continue;
 			lc_api_argument(program, id, node->op == LC_OUT ? ++output : 0, name);
 			snprintf(line, sizeof line, "  %s: %s", name,
 			         lc_type_text(program, node, type, sizeof type));

@@ -15,6 +15,7 @@
 #ifndef LK_LANG_EMIT_EMIT_INTERNAL_H
 #define LK_LANG_EMIT_EMIT_INTERNAL_H
 
+#include "base/text.h"
 #include "base/check.h"
 #include "lang/emit/emit.h"
 #include "lang/steps/steps.h"
@@ -347,6 +348,15 @@ static inline bool lc_pass_stores(const lc_pass *pass, int id) {
 }
 
 /* ---- emit_mpi_map.c ---- */
+/* What comes before item i of a list. */
+static inline const char *lc_comma(int i) {
+	return i > 0 ? ", " : "";
+}
+/* The functions of a reduction are named by it: rt_max, rt_min, rt_add. */
+static inline const char *lc_reduction_word(bool max, bool min) {
+	if (max) return "max";
+	return min ? "min" : "add";
+}
 static inline char lc_map_variable(int loop) {
 	return (char)('i' + loop);
 }

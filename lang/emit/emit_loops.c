@@ -34,9 +34,8 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
 		if (kind == LC_PLACE_RED && k < over->rank && over->dim[k] == 0)
 			there = false; /* one element moves nothing, where a loop goes over a summed dim, too */
-		place.dim[k] = (int8_t)(!there                 ? -1
-		                        : kind == LC_PLACE_RED ? lc_reduced_dim(lc_node_at(program, id), d)
-		                                               : d);
+		int own = kind == LC_PLACE_RED && there ? lc_reduced_dim(lc_node_at(program, id), d) : d;
+		place.dim[k] = (int8_t)(there ? own : -1);
 		place.inner[k] = !there || loops_inner(program, &place, d);
 	}
 	return place;

@@ -127,11 +127,14 @@ static void api_put_argument(const lc_mpi *mpi, int id, int output) {
 	bool list = node->list >= 0, out = node->op == LC_OUT;
 	lc_api_argument(mpi->p, id, output, name);
 	lc_mpi_number(mpi, id, number);
-	if (list)
-		fprintf(mpi->out, "\tfor (int64_t item = 0; item < rt_items(run, %s)%s%s; item++)\n\t",
-		        number, out ? " && " : "", out ? name : "");
-	fprintf(mpi->out, "\t%s(run, %s, %s, %s%s);\n", out ? "rt_return" : "wrong |= rt_lend", number,
-	        list ? "item" : "0", name, list ? "[item]" : "");
+	const char *call = out ? "rt_return" : "wrong |= rt_lend";
+	if (!list) {
+		fprintf(mpi->out, "\t%s(run, %s, 0, %s);\n", call, number, name);
+		return;
+	}
+	fprintf(mpi->out, "\tfor (int64_t item = 0; item < rt_items(run, %s)", number);
+	if (out) fprintf(mpi->out, " && %s", name);
+	fprintf(mpi->out, "; item++)\n\t\t%s(run, %s, item, %s[item]);\n", call, number, name);
 }
 
 static void api_put_step(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {

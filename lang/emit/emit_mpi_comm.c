@@ -55,7 +55,7 @@ lk_status lc_mpi_collectives(lc_mpi *mpi, const int *ids, int count, int64_t buc
 		lc_put_tabs(depth, mpi->out);
 		fprintf(mpi->out, "rt_part *const %s[] = {", side ? "to" : "from");
 		for (int i = 0; i < count; i++)
-			fprintf(mpi->out, "%srun->part[%s]", i ? ", " : "",
+			fprintf(mpi->out, "%srun->part[%s]", lc_comma(i),
 			        lc_mpi_number(mpi, side ? ids[i] : mpi->p->nodes.at[ids[i]].in[0], name));
 		fputs("};\n", mpi->out);
 	}

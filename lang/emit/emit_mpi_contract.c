@@ -14,8 +14,8 @@ void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
 	lc_mpi_part(mpi, id, y, sizeof y);
 	lc_put_tabs(depth, mpi->out);
 	if (node->op == LC_MATMUL)
-		fprintf(mpi->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, node->ta ? "true" : "false",
-		        b, node->tb ? "true" : "false", y);
+		fprintf(mpi->out, "rt_matmul(run, %s, %s, %s, %s, %s);\n", a, lk_bool_text(node->ta), b,
+		        lk_bool_text(node->tb), y);
 	else if (node->op == LC_CONV2D)
 		fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride,
 		        node->pad);

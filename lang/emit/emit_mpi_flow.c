@@ -183,7 +183,7 @@ static lk_status flow_put_product(struct flow *flow, const struct part *part, co
 		"static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)item%s;\n",
 		name, part->by == EACH ? ", (void)from, (void)to" : "");
 	fprintf(flow->c->out, "\trt_matmul_range(run, %s, %s, %s, %s, %s, %d, from, to);\n}\n\n", a,
-	        value->ta ? "true" : "false", b, value->tb ? "true" : "false", y,
+	        lk_bool_text(value->ta), b, lk_bool_text(value->tb), y,
 	        part->by == EACH ? -1 : part->cut);
 	return LK_OK;
 }

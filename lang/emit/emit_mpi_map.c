@@ -349,11 +349,11 @@ static void mpi_map_put_head(FILE *out, const char *name, takes what) {
 		[NOTHING] = "",
 		[ITEM] = ", int64_t item",
 		[TRIPS] = ", int64_t item, int64_t from, int64_t to",
-		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip",
+		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip, "
+					"bool alone",
 	};
-	fprintf(out, "%s void %s(rt_run *run%s%s) {\n",
-	        what == ARRIVED ? "RT_UNFOLDED" : "RT_LOOPS static", name, rest[what],
-	        what == ARRIVED ? ", bool alone" : "");
+	fprintf(out, "%s void %s(rt_run *run%s) {\n",
+	        what == ARRIVED ? "RT_UNFOLDED" : "RT_LOOPS static", name, rest[what]);
 	if (what == ARRIVED) fputs("\t(void)item, (void)arrived, (void)skip, (void)alone;\n", out);
 	if (what == TRIPS) fputs("\t(void)item, (void)from, (void)to;\n", out);
 }

@@ -100,9 +100,10 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 static void put_pass_call(const lc_ring *ring, const char *name, const char *from, const char *to,
                           FILE *out) {
 	static const char *const kinds[] = {"\tif (arrived) ", "\telse "};
-	for (int alone = 0; alone < (ring->scatter >= 0 ? 2 : 1); alone++)
+	bool scatters = ring->scatter >= 0;
+	for (int alone = 0; alone <= scatters; alone++)
 		fprintf(out, "%s%s_pass(run, item, %s, %s, arrived, piece->at - piece->begin, %s);\n",
-		        ring->scatter >= 0 ? kinds[alone] : "\t", name, from, to, alone ? "true" : "false");
+		        scatters ? kinds[alone] : "\t", name, from, to, lk_bool_text(alone));
 }
 
 static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {

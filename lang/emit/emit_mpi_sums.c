@@ -92,9 +92,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 	if (lc_is_real(type) && !extreme) fputs(squares ? " += rt_square(" : " += (", out);
 	else {
 		fprintf(out, " = rt_%s%s(",
-		        value->op == LC_RED_MAX   ? "max"
-		        : value->op == LC_RED_MIN ? "min"
-		                                  : "add",
+		        lc_reduction_word(value->op == LC_RED_MAX, value->op == LC_RED_MIN),
 		        sum_suffix(type));
 		put_sum_name(pass, id, out);
 		fputs(", ", out);
@@ -127,16 +125,17 @@ static void put_finished(lc_pass *pass, int id, const char *sum) {
 	char part[POINTER];
 	lc_dtype t = lc_pass_format(pass, id);
 	bool called = strcmp(lc_store_call(t), "(") != 0, narrows = lc_is_real(t) && t != LC_F64;
-	fprintf(out, "%s%s%s%s", called ? lc_store_call(t) : "",
-	        lc_is_narrow(t) ? "rt_odd("
-	        : narrows       ? "(float)("
-	                        : "",
-	        value->op == LC_RED_NORM ? "sqrt(" : "", sum);
+	if (called) fputs(lc_store_call(t), out);
+	if (lc_is_narrow(t)) fputs("rt_odd(", out);
+	else if (narrows) fputs("(float)(", out);
+	if (value->op == LC_RED_NORM) fputs("sqrt(", out);
+	fputs(sum, out);
 	lc_mpi_part(pass->c, value->in[0], part, sizeof part);
 	for (int d = 0; d < x->rank && value->op == LC_RED_MEAN; d++)
 		if (value->dims >> d & 1) fprintf(out, " / (double)%s%swhole[%d]", LC_OF(part), d);
-	fprintf(out, "%s%s%s;\n", value->op == LC_RED_NORM ? ")" : "", narrows ? ")" : "",
-	        called ? ")" : "");
+	for (int open = (value->op == LC_RED_NORM) + narrows + called; open > 0; open--)
+		fputc(')', out);
+	fputs(";\n", out);
 }
 
 void lc_begin_sum(lc_pass *pass, int id, int depth) {
@@ -191,9 +190,9 @@ void lc_begin_sums(lc_pass *pass, int id, int slot) {
 		return;
 	}
 	fprintf(out, "\t%s *%s = rt_sums(run, %d, %s%scount);\n", type, name, slot, LC_OF(part));
-	if (total || pass->ranged)
-		fprintf(out, "\tif (%s%s%s)\n\t", total ? "item == 0" : "",
-		        total && pass->ranged ? " && " : "", pass->ranged ? "from == 0" : "");
+	if (total && pass->ranged) fputs("\tif (item == 0 && from == 0)\n\t", out);
+	else if (total) fputs("\tif (item == 0)\n\t", out);
+	else if (pass->ranged) fputs("\tif (from == 0)\n\t", out);
 	fprintf(out, "\tfor (int64_t e = 0; e < %s%scount; e++) %s[e] = %s;\n", LC_OF(part), name,
 	        sums_identity(pass, id));
 }

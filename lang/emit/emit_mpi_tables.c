@@ -58,12 +58,13 @@ static void tables_put_layouts(const lc_mpi *mpi, const lc_node *node) {
 	fputc('{', mpi->out);
 	for (int a = 0; a < mpi->p->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
-		bool sliced = layout->kind == LC_S;
-		fprintf(mpi->out, "%s{%s, %d, %d}", a ? ", " : "", ways[layout->kind],
-		        sliced ? layout->dim : 0,
-		        sliced                    ? layout->turn
-		        : layout->kind == LC_ROOT ? layout->root
-		                                  : 0);
+		int dim = 0, at = 0;
+		if (layout->kind == LC_S) {
+			dim = layout->dim;
+			at = layout->turn;
+		}
+		if (layout->kind == LC_ROOT) at = layout->root;
+		fprintf(mpi->out, "%s{%s, %d, %d}", lc_comma(a), ways[layout->kind], dim, at);
 	}
 	fputs("}, ", mpi->out);
 }
@@ -92,10 +93,14 @@ static void tables_put_value(lc_mpi *mpi, int id) {
 	fprintf(mpi->out, ", %s, %d, %d, %s, %s, ", lc_format_name((lc_dtype)value->dtype), value->rank,
 	        value->list, kind, of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
 	tables_put_layouts(mpi, value);
-	fprintf(mpi->out, "%d, %d, %lld, %d, %d},\n", value->at.axis,
-	        value->at.axis >= 0 ? lc_mpi_index(mpi, value->at.index) : -1,
-	        (long long)(value->at.axis >= 0 ? value->at.offset : 0), mpi->life[id].first,
-	        mpi->life[id].last);
+	int index = -1;
+	int64_t offset = 0;
+	if (value->at.axis >= 0) {
+		index = lc_mpi_index(mpi, value->at.index);
+		offset = value->at.offset;
+	}
+	fprintf(mpi->out, "%d, %d, %lld, %d, %d},\n", value->at.axis, index, (long long)offset,
+	        mpi->life[id].first, mpi->life[id].last);
 }
 
 static void tables_put_values(lc_mpi *mpi) {

@@ -27,10 +27,7 @@ void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out
 		fprintf(out, "%s%s) %s %s%s)", load, a, scatter->reduce == LC_RMIN ? "&" : "|", load, b);
 	else if (sum && lc_is_real(t)) fprintf(out, "%s%s) + %s%s)", load, a, load, b);
 	else
-		fprintf(out, "rt_%s%s(%s%s), %s%s))",
-		        sum                          ? "add"
-		        : scatter->reduce == LC_RMAX ? "max"
-		                                     : "min",
+		fprintf(out, "rt_%s%s(%s%s), %s%s))", lc_reduction_word(scatter->reduce == LC_RMAX, !sum),
 		        ring_suffix(t), load, a, load, b);
 	fputs(narrow ? "))" : ")", out);
 }

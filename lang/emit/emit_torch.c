@@ -144,11 +144,14 @@ static void torch_put_map(const struct torch *torch, const lc_node *node) {
 	}
 }
 
+static const char *turned(bool transposed) {
+	return transposed ? ".transpose(-1, -2)" : "";
+}
+
 static void put_contract(const struct torch *torch, const lc_node *node) {
 	if (node->op == LC_MATMUL)
-		fprintf(torch->out, "torch.matmul(v%d%s, v%d%s)", node->in[0],
-		        node->ta ? ".transpose(-1, -2)" : "", node->in[1],
-		        node->tb ? ".transpose(-1, -2)" : "");
+		fprintf(torch->out, "torch.matmul(v%d%s, v%d%s)", node->in[0], turned(node->ta),
+		        node->in[1], turned(node->tb));
 	else
 		fprintf(torch->out, "torch.nn.functional.conv2d(v%d, v%d, stride=%d, padding=%d)",
 		        node->in[0], node->in[1], node->stride, node->pad);

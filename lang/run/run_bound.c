@@ -37,17 +37,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "lang/run/run_internal.h"
+#include "lang/run/run_bound.h"
 
 enum { LIBRARY = 4 }; /* roundings by which a library function may be wrong */
-
-struct bounds {
-	const lc_run *run; /* the values */
-	lc_run *out;       /* their bounds */
-	lc_run scratch;    /* transformed operands, for operations on them */
-	lc_choices *choices;
-	lk_error *err;
-};
 
 static double sum_roundoff(lc_dtype t) {
 	if (t == LC_F64 || t == LC_F32) return lc_roundoff(t);
@@ -147,133 +139,14 @@ static double bound_rounded(const lc_program *program, const lc_node *node, cons
 	return both_rounded(t, y, carry, lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
 }
 
-struct row_state {
-	struct bounds *bounds;
-	const lc_at *at;
-	const lc_node *n;
-	const double *x[LC_INPUTS], *e[LC_INPUTS], *y;
-	bool weak[LC_INPUTS];
-	int extremum;    /* the operand that is the other's maximum or minimum along dims, or -1 */
-	int64_t *equals; /* for each element of that operand: how many elements equal it */
-	double *out;
-	lk_status status;
-};
-
-/* ---- choices ---- */
-
-/* Whether a real number becomes an integer or a boolean. */
-static bool truncates(const struct row_state *row_state) {
-	const lc_node *x = lc_in(row_state->bounds->run->p, row_state->n, 0);
-	return row_state->n->op == LC_CAST && lc_is_real((lc_dtype)x->dtype) &&
-	       !lc_is_real((lc_dtype)row_state->n->dtype);
-}
-
-/* The value before slices or repetitions. */
-static int choice_source(const lc_program *program, int id) {
-	for (const lc_node *node; (node = &program->nodes.at[id])->op == LC_SLICE ||
-	                          node->op == LC_COPY || node->op == LC_SPREAD || node->op == LC_PARTS;)
-		id = node->in[0];
-	return id;
-}
-
-/* Whether operand k is a maximum or minimum over the other, or over the elements of it that a
- * select keeps. */
-static bool is_extremum(const lc_program *program, const lc_node *node, int k) {
-	const lc_node *best = &program->nodes.at[choice_source(program, node->in[k])];
-	if (best->op != LC_RED_MAX && best->op != LC_RED_MIN) return false;
-	int of = choice_source(program, best->in[0]), x = choice_source(program, node->in[1 - k]);
-	const lc_node *among = &program->nodes.at[of];
-	return of == x || (among->op == LC_SELECT && choice_source(program, among->in[1]) == x);
-}
-
-/* Whether this is the first of the ranks that hold the same element; only it notes choices. */
-static bool first_replica(const lc_run *run, const lc_node *node, int64_t rank) {
-	for (int a = 0; a < run->p->axis_count; a++)
-		if (node->layout[a].kind == LC_R && lc_coordinate(run->p, run->s, rank, a) != 0)
-			return false;
-	return true;
-}
-
-/* Note that operand k's element, x with bound e, could be `to`. */
-static void note_choice(struct row_state *row_state, int k, int64_t element, double x, double e,
-                        double to) {
-	const lc_run *run = row_state->bounds->run;
-	lc_choices *choices = row_state->bounds->choices;
-	int id = row_state->n->in[k];
-	if (!first_replica(run, &run->p->nodes.at[id], row_state->at->rank)) return;
-	lc_nudge nudge = {.item = run->p->nodes.at[id].list < 0 ? 0 : row_state->at->item,
-	                  .rank = row_state->at->rank,
-	                  .element = element,
-	                  .to = to,
-	                  .bound = e + fabs(to - x)};
-	for (int same; (same = lc_same_cells(&run->p->nodes.at[id])) >= 0;)
-		id = run->p->nodes.at[id].in[same];
-	nudge.id = id;
-	choices->count++;
-	if (choices->nudges.count == LC_CHOICES || row_state->status != LK_OK) return;
-	if (!lk_push(&choices->nudges)) row_state->status = lk_oom(row_state->bounds->err);
-	else *lk_last(&choices->nudges) = nudge;
-}
-
-/* The direction in which an operand must move away from an equal one to reverse `op`. */
-static double away_from_equal(const struct row_state *row_state, int k) {
-	int op = row_state->n->op;
-	if (row_state->extremum >= 0) {
-		const lc_program *program = row_state->bounds->run->p;
-		int best = choice_source(program, row_state->n->in[row_state->extremum]);
-		return program->nodes.at[best].op == LC_RED_MAX ? 1 : -1;
-	}
-	return (op == LC_GE || op == LC_LT) == (k == 0) ? -1 : 1;
-}
-
-static void note_comparison(struct row_state *row_state, const double x[], const double e[],
-                            const int64_t element[]) {
-	double far = e[0] + e[1];
-	bool equal = x[0] == x[1];
-	int op = row_state->n->op, k = row_state->weak[0] || (e[0] == 0 && !row_state->weak[1]);
-	if (!(far > 0 && isfinite(far) && fabs(x[0] - x[1]) <= far)) return;
-	if (row_state->extremum >= 0) {
-		k = 1 - row_state->extremum;
-		if (equal && row_state->equals[element[1 - k]] < 2) return; /* compared with itself */
-	}
-	double way = x[k] < x[1 - k] ? 1 : -1;
-	if (equal) way = away_from_equal(row_state, k);
-	bool meet = (op == LC_EQ || op == LC_NE) && !equal && row_state->extremum < 0;
-	note_choice(row_state, k, element[k], x[k], e[k], meet ? x[1 - k] : x[1 - k] + way * far);
-}
-
-/* Note a step between x - e and x + e. */
-static void note_truncation(struct row_state *row_state, double x, double e, double y,
-                            int64_t element) {
-	const lc_node *node = row_state->n;
-	lc_dtype from = (lc_dtype)lc_in(row_state->bounds->run->p, node, 0)->dtype;
-	for (int way = 1; way >= -1 && e > 0 && isfinite(e); way -= 2) {
-		double to = x + way * e;
-		double there =
-			node->op == LC_ROUND ? rint(to) : lc_convert(from, (lc_dtype)node->dtype, to);
-		if (there != y) note_choice(row_state, 0, element, x, e, to);
-	}
-}
-
-static void count_equals(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
-                         const int64_t stride[LC_INPUTS]) {
-	const struct row_state *row_state = state;
-	int k = row_state->extremum;
-	(void)out;
-	for (int64_t i = 0; i < count; i++) {
-		int64_t best = in[k] + i * stride[k], other = in[1 - k] + i * stride[1 - k];
-		row_state->equals[best] += row_state->x[k][best] == row_state->x[1 - k][other];
-	}
-}
-
 /* ---- rows ---- */
 
 static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
                       const int64_t stride[LC_INPUTS]) {
-	struct row_state *row_state = state;
+	lc_bound_row *row_state = state;
 	const lc_node *node = row_state->n;
 	lc_dtype t = (lc_dtype)node->dtype;
-	bool truncated = truncates(row_state);
+	bool truncated = lc_bound_truncates(row_state);
 	for (int64_t i = 0; i < count; i++) {
 		double x[LC_INPUTS] = {0}, e[LC_INPUTS] = {0}, y = row_state->y[out + i];
 		int64_t element[LC_INPUTS] = {0};
@@ -283,20 +156,20 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 			e[k] = row_state->e[k][element[k]];
 			if (row_state->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
-		if (lc_compares(node->op)) note_comparison(row_state, x, e, element);
+		if (lc_compares(node->op)) lc_note_comparison(row_state, x, e, element);
 		if (node->op == LC_ROUND || truncated)
-			note_truncation(row_state, x[0], e[0], y, element[0]);
+			lc_note_truncation(row_state, x[0], e[0], y, element[0]);
 		double carry = truncated ? same_side(e[0]) : bound_carried(node->op, x, e, y);
 		row_state->out[out + i] =
 			carry + bound_rounded(row_state->bounds->run->p, node, x, y, carry);
 	}
 }
 
-static lk_status bound_map(struct bounds *bounds, lc_at *at) {
+static lk_status bound_map(lc_bounds *bounds, lc_at *at) {
 	const lc_cells *x[LC_INPUTS], *e[LC_INPUTS];
 	lc_walk w;
 	lc_at values = *at;
-	struct row_state s = {
+	lc_bound_row s = {
 		.bounds = bounds, .at = at, .n = at->n, .out = at->out->number, .extremum = -1};
 	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_walk_operands(&values, &w, x));
@@ -309,18 +182,18 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 		            !lc_is_weak((lc_dtype)at->n->dtype);
 	}
 	for (int k = 0; k < 2 && lc_compares(at->n->op) && s.extremum < 0; k++)
-		if (is_extremum(bounds->run->p, at->n, k)) s.extremum = k;
+		if (lc_bound_is_extremum(bounds->run->p, at->n, k)) s.extremum = k;
 	if (s.extremum >= 0) {
 		s.equals = calloc((size_t)x[s.extremum]->count + 1, sizeof *s.equals);
 		if (!s.equals) return lk_oom(bounds->err);
-		if (at->box.count) lc_each_row(&w, at->n->inputs, count_equals, &s);
+		if (at->box.count) lc_each_row(&w, at->n->inputs, lc_bound_count_equals, &s);
 	}
 	if (at->box.count) lc_each_row(&w, at->n->inputs, bound_row, &s);
 	free(s.equals);
 	return s.status;
 }
 
-static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
+static lk_status bound_dropout(lc_bounds *bounds, lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank), *x, *e;
 	lc_at values = *at;
 	lc_box box;
@@ -367,7 +240,7 @@ static double bound_value_of(double x, double e) {
 	return (void)e, x;
 }
 
-static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
+static lk_status form_part(lc_bounds *bounds, int id, int64_t at, form *f) {
 	const lc_cells *cells = &bounds->run->parts[id][at], *e = &bounds->out->parts[id][at];
 	lc_cells *to = &bounds->scratch.parts[id][at];
 	lc_cells_drop(&bounds->scratch, to);
@@ -377,12 +250,12 @@ static lk_status form_part(struct bounds *bounds, int id, int64_t at, form *f) {
 	return LK_OK;
 }
 
-static int64_t bound_parts_of(const struct bounds *bounds, int id) {
+static int64_t bound_parts_of(const lc_bounds *bounds, int id) {
 	return lc_items(bounds->run->p, bounds->run->s, &bounds->run->p->nodes.at[id]) *
 	       bounds->run->ranks;
 }
 
-static lk_status bound_make_room(struct bounds *bounds, int id) {
+static lk_status bound_make_room(lc_bounds *bounds, int id) {
 	if (!bounds->scratch.parts[id])
 		bounds->scratch.parts[id] =
 			LK_ARRAY(&bounds->scratch.arena, lc_cells, (size_t)bound_parts_of(bounds, id));
@@ -392,7 +265,7 @@ static lk_status bound_make_room(struct bounds *bounds, int id) {
 enum { ALL_RANKS = -1 };
 
 /* Transform operand `id`, on one rank or on all. */
-static lk_status bound_take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
+static lk_status bound_take_form(lc_bounds *bounds, int id, int64_t rank, form *f) {
 	LK_TRY(bound_make_room(bounds, id));
 	for (int64_t i = 0; i < bound_parts_of(bounds, id); i++)
 		if (rank == ALL_RANKS || i % bounds->run->ranks == rank)
@@ -400,13 +273,13 @@ static lk_status bound_take_form(struct bounds *bounds, int id, int64_t rank, fo
 	return LK_OK;
 }
 
-static void drop_form(struct bounds *bounds, int id) {
+static void drop_form(lc_bounds *bounds, int id) {
 	for (int64_t i = 0; bounds->scratch.parts[id] && i < bound_parts_of(bounds, id); i++)
 		lc_cells_drop(&bounds->scratch, &bounds->scratch.parts[id][i]);
 }
 
 /* Apply the operation to the transformed operands, in double. */
-static lk_status bound_apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
+static lk_status bound_apply(lc_bounds *bounds, const lc_at *at, const lc_node *node,
                              lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
 	other.run = &bounds->scratch;
@@ -422,7 +295,7 @@ struct linear {
 	double slack;
 };
 
-static void bound_combine(const struct bounds *bounds, const lc_at *at, const struct linear *linear,
+static void bound_combine(const lc_bounds *bounds, const lc_at *at, const struct linear *linear,
                           const lc_cells of[3]) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	for (int64_t i = 0; i < cells->count; i++) {
@@ -433,7 +306,7 @@ static void bound_combine(const struct bounds *bounds, const lc_at *at, const st
 	}
 }
 
-static lk_status bound_linear(struct bounds *bounds, const lc_at *at, const lc_node *node,
+static lk_status bound_linear(lc_bounds *bounds, const lc_at *at, const lc_node *node,
                               const struct linear *linear) {
 	form *const forms[3] = {linear->most, linear->least, linear->size};
 	lc_cells of[3] = {{0}};
@@ -464,7 +337,7 @@ static double sum_slack(lc_dtype t, double n) {
 }
 
 /* The most elements in one element of the result. */
-static lk_status summands(const struct bounds *bounds, const lc_at *at, double *out) {
+static lk_status summands(const lc_bounds *bounds, const lc_at *at, double *out) {
 	const lc_node *node = &bounds->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
 	double all = 1;
@@ -485,7 +358,7 @@ static lk_status summands(const struct bounds *bounds, const lc_at *at, double *
 	return LK_OK;
 }
 
-static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
+static lk_status bound_sum(lc_bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	double count;
 	n.dtype = LC_F64;
@@ -512,7 +385,7 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 }
 
 /* The change between the extremum of x - e and that of x + e. */
-static lk_status bound_extremum(struct bounds *bounds, lc_at *at) {
+static lk_status bound_extremum(lc_bounds *bounds, lc_at *at) {
 	static form *const forms[2] = {least_of, highest_of};
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
@@ -531,7 +404,7 @@ static lk_status bound_extremum(struct bounds *bounds, lc_at *at) {
 }
 
 /* The root of a sum of squares: first the bound of the sum, then that of its root. */
-static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
+static lk_status bound_norm(lc_bounds *bounds, lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
 	double count;
@@ -549,7 +422,7 @@ static lk_status bound_norm(struct bounds *bounds, lc_at *at) {
 	return LK_OK;
 }
 
-static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
+static lk_status bound_rows(lc_bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells rows = {0};
 	n.dtype = LC_F64;
@@ -564,7 +437,7 @@ static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 }
 
 /* Bounds move with the values. */
-static lk_status bound_view(struct bounds *bounds, lc_at *at) {
+static lk_status bound_view(lc_bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells moved = {0};
 	n.dtype = LC_F64;
@@ -581,7 +454,7 @@ static lk_status bound_view(struct bounds *bounds, lc_at *at) {
 }
 
 /* Sums of at most as many rows as there are indices, in any order. */
-static lk_status bound_add_rows(struct bounds *bounds, lc_at *at) {
+static lk_status bound_add_rows(lc_bounds *bounds, lc_at *at) {
 	static form *const forms[2] = {bound_of, most_of};
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_node n = *at->n;
@@ -613,7 +486,7 @@ static bool sums_ranks(const lc_node *node) {
 }
 
 /* Bounds move with the values; for a maximum, the largest holds. */
-static lk_status move_bounds(struct bounds *bounds, int id, int64_t item) {
+static lk_status move_bounds(lc_bounds *bounds, int id, int64_t item) {
 	lc_node n = bounds->run->p->nodes.at[id];
 	n.dtype = LC_F64;
 	if (n.reduce != LC_SUM) n.reduce = LC_RMAX;
@@ -627,7 +500,7 @@ static double reordered(lc_dtype t, double grown, double here, double elsewhere)
 	                                                                : grown * (here + elsewhere);
 }
 
-static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) {
+static lk_status add_rank_roundoff(lc_bounds *bounds, int id, int64_t item) {
 	lc_node n = bounds->run->p->nodes.at[id];
 	lc_dtype t = (lc_dtype)n.dtype;
 	double grown = growth(lc_roundoff(t), (double)(bounds->run->s->symbol[n.axis] - 1));
@@ -649,7 +522,7 @@ static lk_status add_rank_roundoff(struct bounds *bounds, int id, int64_t item) 
 	return status;
 }
 
-static lk_status bound_comm(struct bounds *bounds, int id, int64_t item) {
+static lk_status bound_comm(lc_bounds *bounds, int id, int64_t item) {
 	const lc_node *node = &bounds->run->p->nodes.at[id];
 	LK_TRY(move_bounds(bounds, id, item));
 	return sums_ranks(node) ? add_rank_roundoff(bounds, id, item) : LK_OK;
@@ -657,7 +530,7 @@ static lk_status bound_comm(struct bounds *bounds, int id, int64_t item) {
 
 /* ---- all values ---- */
 
-static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
+static lk_status bound_operation(lc_bounds *bounds, lc_at *at) {
 	switch (lc_ops[at->n->op].family) {
 	case LC_MAP: return bound_map(bounds, at);
 	case LC_DROP: return bound_dropout(bounds, at);
@@ -675,7 +548,7 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 
 /* If a value is within its bound of the largest number, one of two executions may have overflowed.
  * Saturation is no step. */
-static void bound_overflow(const struct bounds *bounds, const lc_at *at) {
+static void bound_overflow(const lc_bounds *bounds, const lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_dtype t = (lc_dtype)at->n->dtype;
 	double top = lc_is_real(t) && isinf(lc_highest(t)) ? lc_largest(t) : INFINITY;
@@ -686,7 +559,7 @@ static void bound_overflow(const struct bounds *bounds, const lc_at *at) {
 	}
 }
 
-static lk_status bound_part(struct bounds *bounds, lc_at *at) {
+static lk_status bound_part(lc_bounds *bounds, lc_at *at) {
 	int same = lc_same_cells(at->n);
 	if (same >= 0) {
 		lc_cells_share(lc_part_of(bounds->out, at->n->in[same], at->item, at->rank), at->out);
@@ -700,7 +573,7 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 }
 
 /* A nudge sets the run's number; another execution may be as far from it as its bound. */
-static lk_status bound_nudged(struct bounds *bounds, int id) {
+static lk_status bound_nudged(lc_bounds *bounds, int id) {
 	const lc_run_options *o = &bounds->run->o;
 	for (int i = 0; i < o->nudge_count; i++)
 		for (int64_t rank = 0; rank < bounds->run->ranks && o->nudges[i].id == id; rank++) {
@@ -715,7 +588,7 @@ static lk_status bound_nudged(struct bounds *bounds, int id) {
 	return LK_OK;
 }
 
-static lk_status bound_value(struct bounds *bounds, int id) {
+static lk_status bound_value(lc_bounds *bounds, int id) {
 	const lc_node *node = &bounds->run->p->nodes.at[id];
 	int64_t items = lc_items(bounds->run->p, bounds->run->s, node);
 	bool together =
@@ -747,12 +620,8 @@ static lk_status bound_begin(const lc_run *run, lc_run *out, lk_error *err) {
 	return out->parts ? LK_OK : lk_oom(err);
 }
 
-void lc_choices_free(lc_choices *choices) {
-	lk_vec_free(&choices->nudges);
-}
-
 lk_status lc_run_bounds(const lc_run *run, lc_run **out, lc_choices *choices, lk_error *err) {
-	struct bounds b = {.run = run, .choices = choices, .err = err};
+	lc_bounds b = {.run = run, .choices = choices, .err = err};
 	*choices = (lc_choices){0};
 	b.out = *out = malloc(sizeof **out);
 	if (!b.out) return lk_oom(err);

@@ -1,9 +1,13 @@
 /* lifetimes.c: the steps between which a value's memory is in use. */
+#include "base/check.h"
 #include "lang/steps/steps.h"
 
 /* The value whose memory a step reads for v. */
 static int lifetimes_home(const lc_steps *steps, int v) {
-	while (steps->storage[v] >= 0 && steps->storage[v] != v) v = steps->storage[v];
+	while (steps->storage[v] >= 0 && steps->storage[v] != v) {
+		LK_ASSERT(steps->storage[v] < (int)steps->p->nodes.count);
+		v = steps->storage[v];
+	}
 	return v;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "lang/steps/steps_internal.h"
+#include "lang/steps/lower.h"
 #include "base/check.h"
 
 enum { MOST_OPS = 1 << 21 };
@@ -16,37 +16,9 @@ struct ends {
 	int count;
 };
 
-struct pair {
-	struct pair *next;
+struct lc_pair {
+	struct lc_pair *next;
 	uint32_t to, team;
-};
-
-struct lowering {
-	const lc_steps *steps;
-	const lc_program *p;
-	const lc_sizes *sizes;
-	lk_graph *graph;
-	lk_arena scratch;
-	int64_t chunks;
-	int inner; /* the first axis whose ranks are chains */
-	uint32_t stages, chains;
-	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
-	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
-	struct pair **pairs;         /* [stages] teams in which a stage sends */
-	int64_t place[LC_AXES];      /* of the current stage */
-	uint32_t stage, block_begin; /* its first operation */
-	uint64_t ops;
-	const lc_life *life;  /* [values] */
-	double *bytes, *pass; /* [values] cached: of values without list, of passes by their last value;
-	                         0 */
-	/* of the current step */
-	double share;    /* of the work: one chunk's */
-	int64_t item;    /* of the list: one chunk's, or -1 all */
-	uint8_t compute; /* the stream of its computation */
-	uint32_t join;
-	const uint32_t *deps;
-	uint32_t dep_count;
-	lk_error *err;
 };
 
 /* Streams of computation: one per part of an overlap; everything else is on the first. */
@@ -65,94 +37,6 @@ enum {
 	ALL_STREAMS = (1u << 16) - 2
 };
 
-/* ---- sizes ---- */
-
-static lk_status lower_extents_of(const lc_program *program, const lc_sizes *sizes,
-                                  const lc_node *node, int64_t item, int64_t out[LC_RANK],
-                                  lk_error *err) {
-	LK_TRY(lc_whole_shape(program, node, sizes, item, out, err));
-	for (int a = 0; a < program->axis_count; a++) {
-		int64_t ranks = sizes->symbol[a];
-		if (node->layout[a].kind == LC_S && ranks > 0)
-			out[node->layout[a].dim] = (out[node->layout[a].dim] + ranks - 1) / ranks;
-	}
-	return LK_OK;
-}
-
-static double lower_element_bytes(lc_dtype dtype) {
-	static const uint8_t bits[LC_DTYPE_COUNT] = {
-#define BITS(symbol, name, width) [LC_##symbol] = width,
-		LC_DTYPES(BITS)
-#undef BITS
-	};
-	return bits[dtype] / 8.0;
-}
-
-static lk_status lower_bytes_of(const lc_program *program, const lc_sizes *sizes,
-                                const lc_node *node, int64_t item, double *out, lk_error *err) {
-	int64_t extent[LC_RANK];
-	LK_TRY(lower_extents_of(program, sizes, node, item, extent, err));
-	*out = lower_element_bytes((lc_dtype)node->dtype);
-	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
-	return LK_OK;
-}
-
-/* Bytes of value v that a chunk uses. */
-static lk_status value_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
-	bool once = lc_node_at(lowering->p, v)->list < 0;
-	if (once && lowering->bytes[v] > 0) *out = lowering->bytes[v];
-	else
-		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, lc_node_at(lowering->p, v), item, out,
-		                      lowering->err));
-	if (once) lowering->bytes[v] = *out;
-	*out *= lowering->share;
-	return LK_OK;
-}
-
-/* Add the cost of reading v in the pass of a step: 0 for what it computes itself and for single
- * numbers' arithmetic. */
-static lk_status lower_add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
-                                int64_t item, int v, uint8_t *seen, double *sum, lk_error *err) {
-	const lc_node *node = &steps->p->nodes.at[v];
-	bool at_hand = lc_ids_have(&step->values, v) || (steps->storage[v] < 0 && node->op != LC_SLICE);
-	double bytes;
-	if (seen[v] || at_hand) return LK_OK;
-	seen[v] = 1;
-	LK_TRY(lower_bytes_of(steps->p, sizes, node, item, &bytes, err));
-	*sum += bytes;
-	return LK_OK;
-}
-
-static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
-                            int64_t item, uint8_t *seen, double *out, lk_error *err) {
-	double bytes;
-	*out = 0;
-	for (int k = 0; k < step->values.count; k++) {
-		int v = step->values.at[k];
-		const lc_node *node = &steps->p->nodes.at[v];
-		if (v == step->scatter || lc_ids_have(&step->gathers, v)) continue;
-		for (int i = node->op == LC_UPDATE ? 1 : 0; i < node->inputs; i++)
-			LK_TRY(lower_add_read(steps, step, sizes, item, node->in[i], seen, out, err));
-		if (steps->storage[v] < 0) continue;
-		LK_TRY(lower_bytes_of(steps->p, sizes, node, item, &bytes, err));
-		*out += bytes;
-	}
-	for (int k = 0; k < step->gathers.count;
-	     k++) /* gathered from memory if the pass does not compute it */
-		LK_TRY(lower_add_read(steps, step, sizes, item,
-		                      steps->p->nodes.at[step->gathers.at[k]].in[0], seen, out, err));
-	return LK_OK;
-}
-
-lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
-                        int64_t item, double *out, lk_error *err) {
-	lk_arena scratch = LK_ARENA_INIT;
-	uint8_t *seen = LK_ARRAY(&scratch, uint8_t, steps->p->nodes.count + 1);
-	lk_status status = seen ? pass_bytes(steps, step, sizes, item, seen, out, err) : lk_oom(err);
-	lk_arena_free(&scratch);
-	return status;
-}
-
 /* ---- operations ---- */
 
 static lk_dtype dtype_of(const lc_node *node) {
@@ -164,7 +48,7 @@ static lk_dtype dtype_of(const lc_node *node) {
 	}
 }
 
-static lk_status lower_add(struct lowering *lowering, lk_op op, const char *name, uint8_t stream,
+static lk_status lower_add(lc_lowering *lowering, lk_op op, const char *name, uint8_t stream,
                            struct ends *out) {
 	op.name = name;
 	op.phase = LK_PHASE_OTHER;
@@ -183,7 +67,8 @@ static lk_status lower_add(struct lowering *lowering, lk_op op, const char *name
 }
 
 /* Distance of stages that differ by one along axis a. */
-static int64_t stride_of(const struct lowering *lowering, int a) {
+static int64_t stride_of(const lc_lowering *lowering, int a) {
+	LK_ASSERT(a >= 0 && a < lowering->inner);
 	int64_t stride = 1;
 	for (int b = a + 1; b < lowering->inner; b++) stride *= lowering->sizes->symbol[b];
 	return stride;
@@ -191,21 +76,21 @@ static int64_t stride_of(const struct lowering *lowering, int a) {
 
 /* The team of two in which the stage at place `from` of axis a, otherwise the current one, sends to
  * that at `to`. */
-static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64_t to,
-                           int32_t *team) {
+static lk_status pair_team(lc_lowering *lowering, int a, int64_t from, int64_t to, int32_t *team) {
 	uint32_t first =
 		(uint32_t)(lowering->stage + (from - lowering->place[a]) * stride_of(lowering, a));
 	uint32_t second =
 		(uint32_t)(lowering->stage + (to - lowering->place[a]) * stride_of(lowering, a));
-	for (const struct pair *pair = lowering->pairs[first]; pair; pair = pair->next)
+	LK_ASSERT(first < lowering->stages && second < lowering->stages && first != second);
+	for (const struct lc_pair *pair = lowering->pairs[first]; pair; pair = pair->next)
 		if (pair->to == second) {
 			*team = (int32_t)pair->team;
 			return LK_OK;
 		}
 	uint32_t members[2] = {first < second ? first : second, first < second ? second : first};
-	struct pair *made = LK_NEW(&lowering->scratch, struct pair);
+	struct lc_pair *made = LK_NEW(&lowering->scratch, struct lc_pair);
 	if (!made) return lk_oom(lowering->err);
-	*made = (struct pair){
+	*made = (struct lc_pair){
 		lowering->pairs[first], second,
 		lk_graph_add_team(lowering->graph, lowering->p->axes[a].name, members, 2, 2, false)};
 	lowering->pairs[first] = made;
@@ -214,7 +99,7 @@ static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64
 }
 
 /* Set group and channel: ranks along an axis. False: a single rank, nothing moves. */
-static bool in_group(const struct lowering *lowering, int a, lk_op *op) {
+static bool in_group(const lc_lowering *lowering, int a, lk_op *op) {
 	if (lowering->sizes->symbol[a] < 2) return false;
 	if (a >= lowering->inner) {
 		op->group = lowering->kind_of[a];
@@ -228,19 +113,13 @@ static bool in_group(const struct lowering *lowering, int a, lk_op *op) {
 	return true;
 }
 
-/* Whether this stage's ranks hold a value at a group. */
-static bool here(const struct lowering *lowering, const lc_group *group) {
-	return group->axis < 0 ||
-	       lowering->place[group->axis] == lc_group_place(lowering->p, lowering->sizes, group);
-}
-
 /* What operations wait for: all earlier ones on any stream, or the listed ones. */
 struct waiting {
 	uint32_t join, entry, dep_count;
 	const uint32_t *deps;
 };
 
-static uint32_t wait_for_all(struct lowering *lowering) {
+static uint32_t wait_for_all(lc_lowering *lowering) {
 	lk_op wait = {.kind = LK_OP_WAIT,
 	              .stream = LK_STREAM_COMPUTE,
 	              .phase = LK_PHASE_OTHER,
@@ -251,7 +130,7 @@ static uint32_t wait_for_all(struct lowering *lowering) {
 }
 
 /* What follows, until `one_by_one`, runs concurrently, after everything before. */
-static void lower_side_by_side(struct lowering *lowering, struct waiting *waiting) {
+static void lower_side_by_side(lc_lowering *lowering, struct waiting *waiting) {
 	*waiting = (struct waiting){lowering->join, 0, lowering->dep_count, lowering->deps};
 	if (!lowering->join) return; /* it already does */
 	waiting->entry = wait_for_all(lowering);
@@ -260,14 +139,14 @@ static void lower_side_by_side(struct lowering *lowering, struct waiting *waitin
 	lowering->dep_count = 1;
 }
 
-static void one_by_one(struct lowering *lowering, const struct waiting *waiting) {
+static void one_by_one(lc_lowering *lowering, const struct waiting *waiting) {
 	lowering->join = waiting->join;
 	lowering->deps = waiting->deps;
 	lowering->dep_count = waiting->dep_count;
 }
 
-static lk_status lower_message(struct lowering *lowering, int a, int64_t from, int64_t to,
-                               double bytes, const char *name, struct ends *out) {
+static lk_status lower_message(lc_lowering *lowering, int a, int64_t from, int64_t to, double bytes,
+                               const char *name, struct ends *out) {
 	bool sends = from == lowering->place[a];
 	lk_op op = {.kind = sends ? LK_OP_SEND : LK_OP_RECV, .group = LK_GROUP_TEAM, .bytes = bytes};
 	LK_TRY(pair_team(lowering, a, from, to, &op.channel));
@@ -278,7 +157,7 @@ static lk_status lower_message(struct lowering *lowering, int a, int64_t from, i
 /* Add a message to the rank `shift` further along the axis, and one from the rank at the same
  * distance before, at the same time. Ranks that send to a later rank issue the send first, the
  * others the receive, so that a walk through the programs never meets a circle of sends. */
-static lk_status lower_exchange(struct lowering *lowering, const lc_node *node, double bytes,
+static lk_status lower_exchange(lc_lowering *lowering, const lc_node *node, double bytes,
                                 const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
 			shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
@@ -304,15 +183,15 @@ static lk_op_kind graph_kind(const lc_node *node) {
 }
 
 /* The message as nccl-tests count it: the result of a gather, else the operand. */
-static lk_status lower_message_bytes(const struct lowering *lowering, int v, int64_t item,
+static lk_status lower_message_bytes(const lc_lowering *lowering, int v, int64_t item,
                                      double *out) {
-	return value_bytes(
+	return lc_lower_value_bytes(
 		lowering,
 		lc_node_at(lowering->p, v)->op == LC_ALLGATHER ? v : lc_node_at(lowering->p, v)->in[0],
 		item, out);
 }
 
-static lk_status lower_collective(struct lowering *lowering, int v, double bytes, const char *name,
+static lk_status lower_collective(lc_lowering *lowering, int v, double bytes, const char *name,
                                   struct ends *out) {
 	const lc_node *value = lc_node_at(lowering->p, v);
 	lk_op op = {
@@ -325,16 +204,16 @@ static lk_status lower_collective(struct lowering *lowering, int v, double bytes
 /* ---- steps ---- */
 
 /* The tensors of a step's list, or a chunk's single one; one without a list. */
-static int64_t items_begin(const struct lowering *lowering, const lc_step *step) {
+static int64_t items_begin(const lc_lowering *lowering, const lc_step *step) {
 	return step->list >= 0 && lowering->item > 0 ? lowering->item : 0;
 }
-static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
+static int64_t items_end(const lc_lowering *lowering, const lc_step *step) {
 	if (step->list < 0) return 1;
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
 }
 
 /* Cycles of a pass' arithmetic on a host; devices hide them unless arithmetic exceeds memory. */
-static lk_status lower_cycles(struct lowering *lowering, const lc_step *step, int64_t item,
+static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_t item,
                               double *out) {
 	int64_t extent[LC_RANK];
 	*out = 0;
@@ -344,14 +223,14 @@ static lk_status lower_cycles(struct lowering *lowering, const lc_step *step, in
 		if (cycles == 0) continue;
 		if (lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS)
 			over = lc_node_at(lowering->p, node->in[0]);
-		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, over, item, extent, lowering->err));
+		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, over, item, extent, lowering->err));
 		for (int d = 0; d < over->rank; d++) cycles *= (double)extent[d];
 		*out += cycles;
 	}
 	return LK_OK;
 }
 
-static lk_status lower_map(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_map(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
 		double *known = &lowering->pass[step->values.at[step->values.count - 1]];
@@ -370,7 +249,7 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 }
 
 /* Join messages: as many tensors as fill a bucket, and at least one. */
-static lk_status lower_comm(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_comm(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	double sum = 0, bytes;
 	int last = -1;
 	for (int k = 0; k < step->values.count; k++) {
@@ -390,7 +269,7 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
 }
 
-static lk_status lower_list_messages(struct lowering *lowering, const lc_step *step, int v,
+static lk_status lower_list_messages(lc_lowering *lowering, const lc_step *step, int v,
                                      struct ends *out) {
 	double sum = 0, bytes;
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
@@ -406,7 +285,7 @@ static lk_status lower_list_messages(struct lowering *lowering, const lc_step *s
 
 /* The pass overlaps with the reduce-scatter; gathers follow both, or overlap with a pass without
  * reduce-scatter. */
-static lk_status lower_ring(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_ring(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;
 	lower_side_by_side(lowering, &w);
@@ -423,13 +302,13 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 	return LK_OK;
 }
 
-static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, int64_t item,
-                              int cut, lk_op *op) {
+static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64_t item, int cut,
+                              lk_op *op) {
 	const lc_node *a = lc_node_at(lowering->p, value->in[0]),
 				  *b = lc_node_at(lowering->p, value->in[1]);
 	int64_t e[LC_RANK], x[LC_RANK];
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
+	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
+	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, a, item, x, lowering->err));
 	op->m = (double)e[value->rank - 2];
 	op->n = (double)e[value->rank - 1];
 	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
@@ -447,11 +326,10 @@ static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, i
 	return LK_OK;
 }
 
-static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int64_t item,
-                            lk_op *op) {
+static lk_status lower_conv(lc_lowering *lowering, const lc_node *value, int64_t item, lk_op *op) {
 	int64_t e[LC_RANK], w[LC_RANK];
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, lc_node_at(lowering->p, value->in[1]),
+	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
+	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, lc_node_at(lowering->p, value->in[1]),
 	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
@@ -461,7 +339,7 @@ static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int
 	return LK_OK;
 }
 
-static lk_status lower_contract(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_contract(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0], cut = lowering->steps->cut[v];
 	const lc_node *value = lc_node_at(lowering->p, v);
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
@@ -469,9 +347,9 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 		double a, b, c;
 		LK_TRY(value->op == LC_MATMUL ? lower_matmul(lowering, value, i, cut, &op)
 		                              : lower_conv(lowering, value, i, &op));
-		LK_TRY(value_bytes(lowering, value->in[0], i, &a));
-		LK_TRY(value_bytes(lowering, value->in[1], i, &b));
-		LK_TRY(value_bytes(lowering, v, i, &c));
+		LK_TRY(lc_lower_value_bytes(lowering, value->in[0], i, &a));
+		LK_TRY(lc_lower_value_bytes(lowering, value->in[1], i, &b));
+		LK_TRY(lc_lower_value_bytes(lowering, v, i, &c));
 		/* every chunk reads an operand that is not cut whole */
 		if (cut == value->rank - 1) a /= lowering->share;
 		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
@@ -486,15 +364,15 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 }
 
 /* Elements are read and written, and so are the row indices. */
-static lk_status lower_rows(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_rows(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(lc_node_at(lowering->p, v))};
 		double rows, index;
-		LK_TRY(value_bytes(lowering, v, i, &rows));
+		LK_TRY(lc_lower_value_bytes(lowering, v, i, &rows));
 		index = 0;
 		if (lc_ops[lc_node_at(lowering->p, v)->op].family == LC_ROWS)
-			LK_TRY(value_bytes(lowering, lc_node_at(lowering->p, v)->in[1], i, &index));
+			LK_TRY(lc_lower_value_bytes(lowering, lc_node_at(lowering->p, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
@@ -502,7 +380,7 @@ static lk_status lower_rows(struct lowering *lowering, const lc_step *step, stru
 	return LK_OK;
 }
 
-static lk_status lower_send(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_send(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	const lc_node *value = lc_node_at(lowering->p, v);
 	int64_t from = lc_group_place(lowering->p, lowering->sizes, &value->from),
@@ -512,7 +390,7 @@ static lk_status lower_send(struct lowering *lowering, const lc_step *step, stru
 	for (int64_t i = items_begin(lowering, step);
 	     i < items_end(lowering, step) && from != to && concerned; i++) {
 		double bytes;
-		LK_TRY(value_bytes(lowering, v, i, &bytes));
+		LK_TRY(lc_lower_value_bytes(lowering, v, i, &bytes));
 		LK_TRY(lower_message(lowering, value->at.axis, from, to, bytes, step->name,
 		                     i == items_end(lowering, step) - 1 ? out : NULL));
 	}
@@ -521,12 +399,12 @@ static lk_status lower_send(struct lowering *lowering, const lc_step *step, stru
 
 /* Whether this stage takes part: it has the ranks of the step's first value that is no leaf; of a
  * send, of both groups. */
-static bool lower_takes_part(const struct lowering *lowering, const lc_step *step) {
+static bool lower_takes_part(const lc_lowering *lowering, const lc_step *step) {
 	const lc_node *value = lc_node_at(lowering->p, step->values.at[0]);
-	return step->kind == LC_STEP_SEND || here(lowering, &value->at);
+	return step->kind == LC_STEP_SEND || lc_lowering_holds(lowering, &value->at);
 }
 
-static lk_status lower_simple(struct lowering *lowering, const lc_step *step, struct ends *out) {
+static lk_status lower_simple(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	if (!lower_takes_part(lowering, step)) return LK_OK;
 	switch (step->kind) {
 	case LC_STEP_MAP: return lower_map(lowering, step, out);
@@ -542,8 +420,9 @@ static lk_status lower_simple(struct lowering *lowering, const lc_step *step, st
 
 /* Chunk k of part i waits for chunk k of the earlier parts that it reads; done: by part and
  * chunk. */
-static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int i, int64_t k,
+static lk_status lower_chunk(lc_lowering *lowering, const lc_step *step, int i, int64_t k,
                              int64_t chunks, uint32_t entry, struct ends *done) {
+	LK_ASSERT(i >= 0 && i < step->part_count && k >= 0 && k < chunks);
 	const lc_step *part = &step->parts[i];
 	struct ends *own = &done[i * chunks + k];
 	uint32_t deps[64];
@@ -570,7 +449,7 @@ static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int
 }
 
 /* The number of chunks: a list's tensors; 1 for concurrent parts; for a ring a chunk per rank. */
-static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
+static int64_t chunks_of(const lc_lowering *lowering, const lc_step *step) {
 	if (step->list >= 0) return lowering->sizes->items[step->list];
 	if (step->chunk_dim < 0) return 1;
 	if (step->chunks) return step->chunks;
@@ -586,7 +465,7 @@ static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 
 /* Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
  * another one that could go. */
-static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
+static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
 	if (chunks * parts > MOST_OPS)
 		return lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
@@ -606,138 +485,7 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 /* ---- the graph ---- */
 
-/* Whether the ranks of an axis are assumed to hold copies that learn from different samples. */
-static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
-	uint8_t kind = lowering->kind_of[a];
-	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
-}
-
-static bool lower_has_layout(const struct lowering *lowering, const lc_node *node, unsigned kind) {
-	for (int a = 0; a < lowering->p->axis_count; a++)
-		if (node->layout[a].kind == kind && lower_is_data_parallel(lowering, a)) return true;
-	return false;
-}
-
-/* Elements of a value that a rank has with all its data-parallel slices together. */
-static lk_status lower_elements(const struct lowering *lowering, const lc_node *node, int64_t item,
-                                double *out) {
-	lc_node whole = *node;
-	int64_t extent[LC_RANK];
-	for (int a = 0; a < lowering->p->axis_count; a++)
-		if (lower_is_data_parallel(lowering, a)) whole.layout[a].kind = LC_R;
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, &whole, item, extent, lowering->err));
-	*out = 1;
-	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
-	return LK_OK;
-}
-
-/* Bytes of a value, of all tensors of its list. */
-static lk_status lower_all_bytes(const struct lowering *lowering, const lc_node *node,
-                                 double *out) {
-	double bytes;
-	*out = 0;
-	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
-		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, node, i, &bytes, lowering->err));
-		*out += bytes;
-	}
-	return LK_OK;
-}
-
-/* Inputs that are tensors of real numbers are gradients. */
-static lk_status lower_input(const struct lowering *lowering, const lc_node *node,
-                             lk_program *program) {
-	double elements, bytes;
-	LK_TRY(lower_all_bytes(lowering, node, &bytes));
-	program->resident[LK_OWN_GRADIENTS] += bytes;
-	if (node->rank == 0 || !lc_is_real((lc_dtype)node->dtype)) return LK_OK;
-	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
-		LK_TRY(lower_elements(lowering, node, i, &elements));
-		program->updated += elements;
-	}
-	program->reduces |= lower_has_layout(lowering, node, LC_P);
-	program->takes_slices |= lower_has_layout(lowering, node, LC_S);
-	return LK_OK;
-}
-
-/* A state that is output unchanged holds weights; others are the optimizer's own. */
-static lk_status lower_state(const struct lowering *lowering, int v, lk_program *program) {
-	const lc_node *node = lc_node_at(lowering->p, v);
-	lk_owner owner = LK_OWN_OPTIMIZER;
-	double bytes;
-	for (size_t i = 0; i < lowering->p->nodes.count; i++)
-		if (lc_node_at(lowering->p, (int)i)->op == LC_OUT && lowering->steps->storage[i] == v)
-			owner = LK_OWN_WEIGHTS;
-	LK_TRY(lower_all_bytes(lowering, node, &bytes));
-	program->resident[owner] += bytes;
-	return LK_OK;
-}
-
-/* Results. */
-static lk_status lower_result(const struct lowering *lowering, const lc_node *node,
-                              lk_program *program) {
-	double bytes;
-	LK_TRY(lower_all_bytes(lowering, node, &bytes));
-	program->resident[LK_OWN_WEIGHTS] += bytes;
-	return LK_OK;
-}
-
-/* What a rank of the stage holds from step to step, and what it updates. */
-static lk_status lower_hold(const struct lowering *lowering, lk_program *program) {
-	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
-		const lc_node *node = lc_node_at(lowering->p, (int)v);
-		if (!here(lowering, &node->at)) continue;
-		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
-		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
-		program->leaves_slices |= node->op == LC_OUT && node->rank > 0 &&
-		                          lc_is_real((lc_dtype)node->dtype) &&
-		                          lower_has_layout(lowering, node, LC_S);
-		if (lowering->life[v].first >= 0 && lowering->life[v].last == lowering->steps->count)
-			LK_TRY(lower_result(lowering, node, program));
-	}
-	return LK_OK;
-}
-
-/* Bytes needed from step i on, or for the last time in it. */
-static lk_status lower_scratch(const struct lowering *lowering, int i, double *begin, double *end) {
-	double bytes;
-	*begin = *end = 0;
-	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
-		const lc_life *life = &lowering->life[v];
-		const lc_node *node = lc_node_at(lowering->p, (int)v);
-		bool begins = life->first == i, ends = life->last == i;
-		if ((!begins && !ends) || life->last == lowering->steps->count ||
-		    !here(lowering, &node->at))
-			continue;
-		LK_TRY(lower_all_bytes(lowering, node, &bytes));
-		if (begins) *begin += bytes;
-		if (ends) *end += bytes;
-	}
-	return LK_OK;
-}
-
-/* Take the memory of step i with the first operation from `first` on and give it back with the
- * last. If this stage has no operation there, adjacent ones do it. */
-static lk_status lower_take_memory(struct lowering *lowering, int i, uint32_t first,
-                                   double *pending) {
-	lk_ops *ops = &lowering->graph->ops;
-	double begin, end;
-	LK_TRY(lower_scratch(lowering, i, &begin, &end));
-	*pending += begin;
-	if (lowering->graph->failed || ops->count == lowering->block_begin) return LK_OK;
-	if (ops->count > first && *pending > 0) {
-		ops->alloc[first] += *pending;
-		ops->alloc_owner[first] = LK_OWN_WORKSPACE;
-		*pending = 0;
-	}
-	double given = fmin(end, *pending);
-	*pending -= given;
-	if (end <= given) return LK_OK;
-	ops->release[ops->count - 1] += end - given;
-	ops->release_owner[ops->count - 1] = LK_OWN_WORKSPACE;
-	return LK_OK;
-}
-
-static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
+static lk_status lower_stage(lc_lowering *lowering, uint32_t stage) {
 	LK_ASSERT(stage < lowering->graph->programs.count);
 	uint32_t block, rest = stage;
 	lowering->stage = stage;
@@ -758,10 +506,10 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 		struct ends unused = {0};
 		if (step->kind == LC_STEP_OVERLAP) LK_TRY(lower_overlap(lowering, step));
 		else LK_TRY(lower_simple(lowering, step, &unused));
-		LK_TRY(lower_take_memory(lowering, i, first, &pending));
+		LK_TRY(lc_lower_take_memory(lowering, i, first, &pending));
 	}
 	LK_TRY(lk_graph_end_block(lowering->graph, &block, lowering->err));
-	LK_TRY(lower_hold(lowering, &lowering->graph->programs.at[stage]));
+	LK_TRY(lc_lower_hold(lowering, &lowering->graph->programs.at[stage]));
 	lk_call call = {
 		.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	return lk_graph_call(lowering->graph, stage, &call, lowering->err);
@@ -769,7 +517,7 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 
 /* Choose process groups of axes that are chains: by the axis' name if that is a known one, so that
  * tables show it. */
-static void choose_groups(struct lowering *lowering) {
+static void choose_groups(lc_lowering *lowering) {
 	enum {
 		ANY = 4 /* the first groups are for axes of other names too */
 	};
@@ -810,7 +558,7 @@ static int inner_axis(const lc_program *program) {
 }
 
 /* The groups of an axis that is stages. */
-static lk_status lower_add_teams(struct lowering *lowering, int a) {
+static lk_status lower_add_teams(lc_lowering *lowering, int a) {
 	uint32_t ranks = (uint32_t)lowering->sizes->symbol[a],
 			 stride = (uint32_t)stride_of(lowering, a);
 	uint32_t *members = LK_ARRAY(&lowering->scratch, uint32_t, ranks);
@@ -824,13 +572,13 @@ static lk_status lower_add_teams(struct lowering *lowering, int a) {
 	return LK_OK;
 }
 
-static lk_status steps_lower(struct lowering *lowering) {
+static lk_status steps_lower(lc_lowering *lowering) {
 	lowering->inner = inner_axis(lowering->p);
 	lowering->stages = lowering->chains = 1;
 	for (int a = 0; a < lowering->p->axis_count; a++)
 		*(a < lowering->inner ? &lowering->stages : &lowering->chains) *=
 			(uint32_t)lowering->sizes->symbol[a];
-	lowering->pairs = LK_ARRAY(&lowering->scratch, struct pair *, lowering->stages);
+	lowering->pairs = LK_ARRAY(&lowering->scratch, struct lc_pair *, lowering->stages);
 	lowering->bytes = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	lowering->pass = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	if (!lowering->pairs || !lowering->bytes || !lowering->pass) return lk_oom(lowering->err);
@@ -851,11 +599,11 @@ static lk_status steps_lower(struct lowering *lowering) {
 
 lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
                    lk_error *err) {
-	struct lowering l = {.steps = steps,
-	                     .p = steps->p,
-	                     .sizes = sizes,
-	                     .chunks = chunks > 0 ? chunks : LC_CHUNKS,
-	                     .err = err};
+	lc_lowering l = {.steps = steps,
+	                 .p = steps->p,
+	                 .sizes = sizes,
+	                 .chunks = chunks > 0 ? chunks : LC_CHUNKS,
+	                 .err = err};
 	*out = NULL;
 	if (lc_ranks(l.p, sizes) > LC_RANKS)
 		return lk_fail(err, LK_ERR_INPUT, l.p->name,

@@ -1,6 +1,7 @@
 /* steps.c: a program as steps: units in order, overlapping ones as parts of one, with names; their
  * listing. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "lang/steps/steps.h"
 
 #include <stdlib.h>
@@ -146,6 +147,7 @@ static lk_status steps_fill(lc_maker *maker, lc_steps *steps, const int *order, 
                             int *part, lk_error *err) {
 	for (int i = 0, run; i < (int)maker->units.count; i += run) {
 		run = run_length(maker, order, i);
+		LK_ASSERT(run >= 1 && i + run <= (int)maker->units.count);
 		lc_step *s = &steps->at[steps->count];
 		if (run > 1) LK_TRY(overlap_step(maker, steps, &order[i], run, s, err));
 		else *s = maker->units.at[order[i]].step;

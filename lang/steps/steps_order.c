@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "lang/steps/steps_internal.h"
 
 /* ---- sets of ids ---- */
 
 bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id) {
+	LK_ASSERT(ids->count >= 0 && id >= 0);
 	if ((ids->count & (ids->count - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
 		int *more = LK_ARRAY(arena, int, ids->count ? 2 * (size_t)ids->count : 1);
 		if (!more) return false;
@@ -139,6 +141,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 /* ---- dependencies ---- */
 
 static lk_status order_wait_for(lc_maker *maker, int i, int earlier, lk_error *err) {
+	LK_ASSERT(i >= 0 && earlier < (int)maker->units.count);
 	if (earlier < 0 || earlier == i) return LK_OK;
 	return lc_ids_put(maker->arena, &maker->units.at[i].step.after, earlier, err);
 }
@@ -265,7 +268,9 @@ lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err) {
 			}
 		}
 		if (best < 0) return refuse_cycle(maker, err);
+		int before = done;
 		LK_TRY(order_group(maker, leads, best, order, &done, err));
+		LK_ASSERT(done > before && done <= count);
 	}
 	return LK_OK;
 }

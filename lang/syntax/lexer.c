@@ -13,6 +13,7 @@ struct lexer {
 };
 
 static lk_status lexer_wrong(const struct lexer *lexer, lk_error *err, const char *what) {
+	LK_ASSERT(lexer->line_start <= lexer->at && lexer->at <= lexer->end);
 	char where[sizeof err->where];
 	lexer->file->mistake.line = lexer->line;
 	lexer->file->mistake.column = (int)(lexer->at - lexer->line_start) + 1;
@@ -38,6 +39,7 @@ static bool letter(char c) {
 }
 
 static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
+	LK_ASSERT(lexer->at < lexer->end && letter(*lexer->at));
 	const char *p = lexer->at;
 	while (p < lexer->end && (letter(*p) || lk_is_digit(*p))) p++;
 	token->kind = LC_NAME_TOKEN;
@@ -53,6 +55,7 @@ static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *err) {
 	char text[64];
 	const char *p = lexer->at, *end;
+	LK_ASSERT(p < lexer->end);
 	while (p < lexer->end && (letter(*p) || lk_is_digit(*p) || *p == '.' ||
 	                          ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
 		p++;

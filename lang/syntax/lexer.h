@@ -2,6 +2,7 @@
 #ifndef LK_LANG_LEXER_H
 #define LK_LANG_LEXER_H
 
+#include "base/check.h"
 #include "lang/types/program.h"
 
 typedef enum lc_token_kind {
@@ -53,6 +54,7 @@ typedef struct lc_parser {
 
 /* ---- parse.c ---- */
 static inline const lc_token *lc_peek(const lc_parser *parser) {
+	LK_ASSERT(parser->at < parser->tokens.count);
 	return &parser->tokens.at[parser->at];
 }
 bool lc_sees(const lc_parser *parser, char sign);

@@ -413,6 +413,7 @@ static lk_status unary(lc_parser *parser, int *id, lk_error *err) {
 	} else {
 		status = expression_power(parser, id, err);
 	}
+	LK_ASSERT(parser->depth > 0);
 	parser->depth--;
 	return status;
 }

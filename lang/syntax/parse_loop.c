@@ -191,6 +191,7 @@ lk_status lc_loop_next(lc_parser *parser, lc_item *item, void *context, lk_error
 	parser->loop_count++;
 	lk_status status = turns(parser, loop, last, item, context, err);
 	parser->loop_count--;
+	LK_ASSERT(loop == &parser->loops[parser->loop_count]);
 	if (status == LK_ERR_INPUT && err && !strstr(err->what, ", where ")) {
 		size_t used = strlen(err->what);
 		snprintf(err->what + used, sizeof err->what - used, ", where %s is %lld", loop->name,

@@ -70,6 +70,7 @@ lk_status lc_word_next(lc_parser *parser, const char *what, const char **out, lk
 
 lk_status lc_integer(lc_parser *parser, const char *what, int64_t low, int64_t high, int64_t *out,
                      lk_error *err) {
+	LK_ASSERT(low <= high);
 	size_t begin = parser->at;
 	bool minus = low < 0 && lc_take(parser, '-');
 	const lc_token *token = lc_peek(parser);

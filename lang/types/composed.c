@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 /* ---- shared by the operations ---- */
 
@@ -89,7 +89,8 @@ static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, 
 static lk_status first_best(const lc_asker *ask, int x, int d, bool least, int alive, bool keep,
                             int *out) {
 	int best, at, end, lowest, rank = lc_node_at(ask->p, x)->rank;
-	lc_op most = least ? LC_RED_MIN : LC_RED_MAX, other = least ? LC_RED_MAX : LC_RED_MIN;
+	lc_op most = least ? LC_RED_MIN : LC_RED_MAX;
+	lc_op other = least ? LC_RED_MAX : LC_RED_MIN;
 	lc_dim n = lc_node_at(ask->p, x)->dim[d];
 	int among = x;
 	if (alive >= 0) {

@@ -120,7 +120,8 @@ lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim 
 
 static lk_status dims_multiply(const lc_term *x, const lc_term *y, int sign, lc_term *out,
                                lk_error *err) {
-	int64_t up = sign > 0 ? y->number : y->divisor, down = sign > 0 ? y->divisor : y->number;
+	int64_t up = sign > 0 ? y->number : y->divisor;
+	int64_t down = sign > 0 ? y->divisor : y->number;
 	if (__builtin_mul_overflow(x->number, up, &out->number) ||
 	    __builtin_mul_overflow(x->divisor, down, &out->divisor))
 		return too_large(err);

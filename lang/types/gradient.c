@@ -272,9 +272,9 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 	case LC_CAST: return lc_ask_cast(&g->ask, (lc_dtype)lc_node_at(g->ask.p, x)->dtype, a, out);
 	case LC_MIN:
 	case LC_MAX: { /* to the first of two that are equal */
-		bool least = node.op == LC_MIN;
-		lc_op first = least ? LC_LE : LC_GE, second = least ? LC_GT : LC_LT;
-		LK_TRY(lc_ask_truth(&g->ask, k == 0 ? first : second, x, y, dtype, &other));
+		static const lc_op least[] = {LC_LE, LC_GT}, most[] = {LC_GE, LC_LT};
+		lc_op compares = node.op == LC_MIN ? least[k] : most[k];
+		LK_TRY(lc_ask_truth(&g->ask, compares, x, y, dtype, &other));
 		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
 	case LC_SELECT: { /* 0, not a product with 0, of an adjoint that may be infinite */

@@ -21,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "lang/types/ops.h"
 
 enum {
 	LC_AXES = 4,  /* mesh axes of a program */
@@ -34,149 +35,6 @@ enum {
 	LC_PROGRAMS = 64, /* programs of a file */
 	LC_RANKS_OF_AXIS = 1 << 20,
 };
-
-/* X(symbol, name, bits). The last two are literals and size(): they take the format of the other
- * operand. */
-/* clang-format off */
-#define LC_DTYPES(X)                                                                                      \
-	X(F64, "f64", 64) X(F32, "f32", 32) X(F16, "f16", 16) X(BF16, "bf16", 16) X(F8, "f8", 8)              \
-	X(I64, "i64", 64) X(I32, "i32", 32) X(I16, "i16", 16) X(I8, "i8", 8) X(U64, "u64", 64)                \
-	X(U32, "u32", 32) X(U16, "u16", 16) X(U8, "u8", 8) X(BOOL, "bool", 8)                                 \
-	X(WEAK_INT, "integer", 0) X(WEAK_REAL, "number", 0)
-/* clang-format on */
-typedef enum lc_dtype {
-#define LC_SYMBOL(symbol, name, bits) LC_##symbol,
-	LC_DTYPES(LC_SYMBOL) LC_DTYPE_COUNT,
-#undef LC_SYMBOL
-} lc_dtype;
-
-typedef enum lc_family {
-	LC_LEAF,     /* input, state, scalar, constant, size */
-	LC_MAP,      /* pointwise, with broadcasting */
-	LC_DROP,     /* dropout */
-	LC_CONTRACT, /* matmul, conv2d */
-	LC_ROWS,     /* gather_rows, add_rows */
-	LC_VIEW,     /* moved elements: transpose, parts, join, ...; iota, cumsum */
-	LC_RED,      /* reductions over dims */
-	LC_TOTALS,   /* the sum over a list */
-	LC_COMM,     /* collectives, and changes of layout that move nothing */
-	LC_MOVE,     /* send */
-	LC_EFFECT,   /* update, out */
-} lc_family;
-
-/* The arguments of a call, in order. Those after LC_A_OPTIONAL may be omitted, and repeated. */
-typedef enum lc_argument {
-	LC_A_END,
-	LC_A_NO_CALL = LC_A_END, /* the operation has a syntax of its own */
-	LC_A_OPERAND,
-	LC_A_DTYPE,
-	LC_A_PROBABILITY,
-	LC_A_KEY,       /* key=INTEGER */
-	LC_A_REDUCTION, /* sum, max, min */
-	LC_A_AXIS,
-	LC_A_DIM,
-	LC_A_OTHER_DIM,
-	LC_A_ROOT,  /* root=INTEGER */
-	LC_A_SHIFT, /* shift=INTEGER */
-	LC_A_COUNT, /* a size */
-	LC_A_SIZES, /* sizes up to the end; for operations of composed.c */
-	LC_A_OPTIONAL,
-	LC_A_TRANSPOSES = LC_A_OPTIONAL, /* ta, tb */
-	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
-	LC_A_DIMS,                       /* dims, and keep */
-	LC_A_REVERSE,                    /* reverse */
-} lc_argument;
-
-enum { LC_ARGUMENTS = 4 };
-
-/* X(symbol, name, family, operands, arguments ...): the table of operations. */
-/* clang-format off */
-#define LC_OPS(X) \
-	X(INPUT,        "in",            LEAF,     0, LC_A_NO_CALL) \
-	X(STATE,        "state",         LEAF,     0, LC_A_NO_CALL) \
-	X(SCALAR,       "scalar",        LEAF,     0, LC_A_NO_CALL) \
-	X(CONST,        "constant",      LEAF,     0, LC_A_NO_CALL) \
-	X(SIZE,         "size",          LEAF,     0, LC_A_NO_CALL) \
-	X(ADD,          "+",             MAP,      2, LC_A_NO_CALL) \
-	X(SUB,          "-",             MAP,      2, LC_A_NO_CALL) \
-	X(MUL,          "*",             MAP,      2, LC_A_NO_CALL) \
-	X(DIV,          "/",             MAP,      2, LC_A_NO_CALL) \
-	X(POW,          "^",             MAP,      2, LC_A_NO_CALL) \
-	X(LT,           "<",             MAP,      2, LC_A_NO_CALL) \
-	X(LE,           "<=",            MAP,      2, LC_A_NO_CALL) \
-	X(GT,           ">",             MAP,      2, LC_A_NO_CALL) \
-	X(GE,           ">=",            MAP,      2, LC_A_NO_CALL) \
-	X(EQ,           "==",            MAP,      2, LC_A_NO_CALL) \
-	X(NE,           "!=",            MAP,      2, LC_A_NO_CALL) \
-	X(NEG,          "neg",           MAP,      1, LC_A_NO_CALL) \
-	X(COPY,         "copy",          MAP,      1, LC_A_OPERAND) \
-	X(MIN,          "minimum",       MAP,      2, LC_A_OPERAND, LC_A_OPERAND) \
-	X(MAX,          "maximum",       MAP,      2, LC_A_OPERAND, LC_A_OPERAND) \
-	X(SQRT,         "sqrt",          MAP,      1, LC_A_OPERAND) \
-	X(EXP,          "exp",           MAP,      1, LC_A_OPERAND) \
-	X(LOG,          "log",           MAP,      1, LC_A_OPERAND) \
-	X(TANH,         "tanh",          MAP,      1, LC_A_OPERAND) \
-	X(ERF,          "erf",           MAP,      1, LC_A_OPERAND) \
-	X(RELU,         "relu",          MAP,      1, LC_A_OPERAND) \
-	X(GELU,         "gelu",          MAP,      1, LC_A_OPERAND) \
-	X(SIGMOID,      "sigmoid",       MAP,      1, LC_A_OPERAND) \
-	X(ABS,          "abs",           MAP,      1, LC_A_OPERAND) \
-	X(SIN,          "sin",           MAP,      1, LC_A_OPERAND) \
-	X(COS,          "cos",           MAP,      1, LC_A_OPERAND) \
-	X(EXP2,         "exp2",          MAP,      1, LC_A_OPERAND) \
-	X(ROUND,        "round",         MAP,      1, LC_A_OPERAND) \
-	X(SELECT,       "select",        MAP,      3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND) \
-	X(CAST,         "cast",          MAP,      1, LC_A_DTYPE, LC_A_OPERAND) \
-	X(DROPOUT,      "dropout",       DROP,     1, LC_A_OPERAND, LC_A_PROBABILITY, LC_A_KEY) \
-	X(MATMUL,       "matmul",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_TRANSPOSES) \
-	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
-	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
-	X(ADD_ROWS,     "add_rows",      ROWS,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_COUNT) \
-	X(TRANSPOSE,    "transpose",     VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM) \
-	X(PARTS,        "parts",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
-	X(JOIN,         "join",          VIEW,     1, LC_A_OPERAND, LC_A_DIM) \
-	X(SPREAD,       "spread",        VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
-	X(FIRST_OF,        "first",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
-	X(LAST_OF,         "last",          VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
-	X(CONCAT,       "concat",        VIEW,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_DIM) \
-	X(CUMSUM,       "cumsum",        VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
-	X(IOTA,         "iota",          VIEW,     0, LC_A_DTYPE, LC_A_COUNT) \
-	X(RED_SUM,      "sum",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
-	X(RED_MAX,      "max",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
-	X(RED_MIN,      "min",           RED,      1, LC_A_OPERAND, LC_A_DIMS) \
-	X(RED_MEAN,     "mean",          RED,      1, LC_A_OPERAND, LC_A_DIMS) \
-	X(RED_NORM,     "norm",          RED,      1, LC_A_OPERAND, LC_A_DIMS) \
-	X(TOTAL,        "total",         TOTALS,   1, LC_A_OPERAND) \
-	X(SLICE,        "slice",         COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
-	X(ALLREDUCE,    "allreduce",     COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
-	X(REDUCESCATTER,"reducescatter", COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS, LC_A_DIM) \
-	X(ALLGATHER,    "allgather",     COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
-	X(ALLTOALL,     "alltoall",      COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM, LC_A_AXIS) \
-	X(BROADCAST,    "broadcast",     COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
-	X(REDUCE,       "reduce",        COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS, LC_A_ROOT) \
-	X(PERMUTE,      "permute",       COMM,     1, LC_A_OPERAND, LC_A_AXIS, LC_A_SHIFT) \
-	X(LOCAL,        "local",         COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
-	X(SLICED,       "sliced",        COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
-	X(PARTIAL,      "partial",       COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
-	X(SEND,         "send",          MOVE,     1, LC_A_NO_CALL) \
-	X(UPDATE,       "<-",            EFFECT,   2, LC_A_NO_CALL) \
-	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL)
-/* clang-format on */
-typedef enum lc_op {
-#define LC_SYMBOL(symbol, ...) LC_##symbol,
-	LC_OPS(LC_SYMBOL) LC_OP_COUNT,
-#undef LC_SYMBOL
-} lc_op;
-
-typedef struct lc_op_row {
-	const char *name;
-	lc_family family;
-	int operands;
-	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_END after the last */
-} lc_op_row;
-extern const lc_op_row lc_ops[LC_OP_COUNT];
-
-typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 
 /* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes
  * is cut by the first of them, its slices by the next. */
@@ -404,6 +262,8 @@ bool lc_program_equal(const lc_program *a, const lc_program *b);
 /* An error at a place of the file, "file:line:column". */
 lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt,
                    ...) LK_PRINTF(5, 6);
+/* lc_wrong at a draft's place. */
+#define lc_refuse(p, n, err, ...) lc_wrong((p), (n)->line, (n)->column, (err), __VA_ARGS__)
 
 /* ---- dims.c ---- */
 lk_status lc_dim_number(lc_program *program, int64_t number, lc_dim *out, lk_error *err);
@@ -498,6 +358,9 @@ void lc_print_directive(const lc_directive *directive, FILE *out);
 void lc_print_file(const lc_file *file, FILE *out);
 /* A value as an expression, cut to `size`; returns `out`. */
 char *lc_value_text(const lc_program *program, int id, char *out, size_t size);
+enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
+/* "y", or the expression, cut. */
+#define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 /* "f16[B,S,H] @ S(2,tp)"; returns `out`. */
 char *lc_type_text(const lc_program *program, const lc_node *node, char *out, size_t size);
 char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axis, char *out,
@@ -505,10 +368,7 @@ char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axi
 char *lc_group_text(const lc_program *program, const lc_group *group, char *out, size_t size);
 void lc_print_listing(const lc_program *program, FILE *out);
 
-/* ---- types: the type rules, one file per family of operations. Each rule gets a draft whose
- * operands are checked to exist, and fills format, shape and layouts. A rule may insert slices, so
- * that operands are looked up again after it.
- */
+/* ---- properties of operations ---- */
 
 static inline bool lc_compares(int op) {
 	return op >= LC_LT && op <= LC_NE;
@@ -534,42 +394,5 @@ static inline int lc_reduced_dim(const lc_node *node, int d) {
 static inline const lc_node *lc_in(const lc_program *program, const lc_node *node, int i) {
 	return &program->nodes.at[node->in[i]];
 }
-
-/* lc_wrong at a draft's place. */
-#define lc_refuse(p, n, err, ...) lc_wrong((p), (n)->line, (n)->column, (err), __VA_ARGS__)
-
-enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
-/* "y", or the expression, cut. */
-#define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
-
-/* Append a value: lc_add, passed to the rules because it is built on them. */
-typedef lk_status lc_adder(lc_program *program, const lc_node *draft, int *id, lk_error *err);
-/* Replace operand i by its slice along dim d on an axis. */
-lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
-                           lc_adder *add, lk_error *err);
-/* The error "y is partial over tp" (or sliced, local, on one rank), followed by `why`, with the
- * collective that repairs it. */
-lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
-                           const char *why, lk_error *err);
-/* The error if operand i is no integer. */
-lk_status lc_check_index(const lc_program *program, const lc_node *node, int i, lk_error *err);
-/* Join the formats of operands first .. last; the error suggests a cast. */
-lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
-                         lc_dtype *out, lk_error *err);
-
-lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add,
-                      lk_error *err); /* types_map.c: MAP, dropout */
-/* The layout over an axis of an element-wise result. */
-lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add, lk_error *err);
-lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
-                           lk_error *err); /* types_contract.c: matmul, conv2d */
-lk_status lc_type_rows(lc_program *program, lc_node *node, lc_adder *add,
-                       lk_error *err); /* types_rows.c: gather_rows, add_rows */
-lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add,
-                       lk_error *err); /* types_view.c: transpose, parts, join, ... */
-lk_status lc_type_red(lc_program *program, lc_node *node,
-                      lk_error *err); /* types_red.c: reductions, total */
-lk_status lc_type_comm(lc_program *program, lc_node *node,
-                       lk_error *err); /* types_comm.c: collectives, send */
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 /* ---- leaves, updates, outputs ---- */
 

@@ -2,7 +2,7 @@
  * send between groups. */
 #include <string.h>
 
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 #include "base/check.h"
 
 static lk_status need_dim(const lc_program *program, const lc_node *node, int d, lk_error *err) {

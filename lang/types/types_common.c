@@ -1,7 +1,7 @@
 /* types_common.c: shared by the type rules of all families: refusing a layout with the fitting
  * remedy, the common number format of operands, and the slices that rules insert. */
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 lc_node lc_draft(lc_op op, int line, int column) {
 	lc_node n = {
@@ -66,7 +66,8 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 			          lc_shown(program, node->in[strong], x), to, lc_shown(program, node->in[i], y),
 			          from);
 			bool wider = value->dtype < lc_in(program, node, strong)->dtype; /* or real */
-			return lk_hint(err, "make them equal: cast(%s, %s)", wider ? from : to, wider ? x : y);
+			if (wider) return lk_hint(err, "make them equal: cast(%s, %s)", from, x);
+			return lk_hint(err, "make them equal: cast(%s, %s)", to, y);
 		}
 		if (strong < 0) strong = i;
 	}

@@ -3,7 +3,7 @@
  * result is partial. */
 #include <string.h>
 
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 #include "base/check.h"
 
 enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
@@ -64,13 +64,14 @@ static lk_status shape_matmul(const lc_program *program, lc_node *node, struct r
 	const lc_node *value = lc_in(program, node, 0), *b = lc_in(program, node, 1);
 	char x[LC_SHOWN];
 	if (value->rank < 2 || b->rank < 2) {
+		int wrong = value->rank < 2 ? 0 : 1;
 		lc_refuse(program, node, err, "matmul takes matrices, and %s has %d dim(s)",
-		          lc_shown(program, node->in[value->rank < 2 ? 0 : 1], x),
-		          value->rank < 2 ? value->rank : b->rank);
+		          lc_shown(program, node->in[wrong], x), lc_in(program, node, wrong)->rank);
 		return lk_hint(err, "give tensors of two dims at least");
 	}
-	int m = value->rank - (node->ta ? 1 : 2), ka = value->rank - (node->ta ? 2 : 1);
-	int kb = b->rank - (node->tb ? 1 : 2), nb = b->rank - (node->tb ? 2 : 1);
+	int m = value->rank - 2, ka = value->rank - 1, kb = b->rank - 2, nb = b->rank - 1;
+	if (node->ta) m = value->rank - 1, ka = value->rank - 2;
+	if (node->tb) kb = b->rank - 1, nb = b->rank - 2;
 	LK_TRY(same_extent(program, node, ka, kb, err));
 	LK_TRY(batch(program, node, roles, err));
 	node->dim[node->rank - 2] = value->dim[m];
@@ -164,7 +165,8 @@ static lk_status contract_layout(lc_program *program, lc_node *node, const struc
 					b = lc_in(program, node, 1)->layout[axis];
 	if (a.kind == LC_S && b.kind == LC_S) return both_sliced(program, node, roles, axis, err);
 	int i = a.kind != LC_R ? 0 : 1; /* the operand that is not replicated, if only one is */
-	const lc_layout l = i ? b : a, other = i ? a : b;
+	const lc_layout l = i ? b : a;
+	const lc_layout other = i ? a : b;
 	node->layout[axis] = l;
 	if (other.kind != LC_R && !(l.kind == LC_L && other.kind == LC_L) &&
 	    !(l.kind == LC_ROOT && lc_same_layout(&l, &other))) {

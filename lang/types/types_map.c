@@ -2,7 +2,7 @@
  * repeated; layouts must agree, except for free conversions: a replicated operand next to a sliced
  * one is sliced. */
 
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 #include "base/check.h"
 
 /* ---- shape ---- */

@@ -2,7 +2,7 @@
  * partial: every rank has reduced its slice. */
 #include <string.h>
 
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 #include "base/check.h"
 
 static lc_reduce red_reduction(int op) {

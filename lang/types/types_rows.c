@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 /* ---- gather_rows ---- */
 
@@ -106,7 +106,8 @@ static lk_status add_layout(lc_program *program, lc_node *node, int axis, lc_add
 		*to = (lc_layout){.kind = LC_P, .reduce = LC_SUM};
 		return LK_OK;
 	}
-	const lc_layout l = x.kind != LC_R ? x : index, other = x.kind != LC_R ? index : x;
+	const lc_layout l = x.kind != LC_R ? x : index;
+	const lc_layout other = x.kind != LC_R ? index : x;
 	if (l.kind == LC_P || (other.kind != LC_R && !lc_same_layout(&l, &other)))
 		return lc_refuse_layout(program, node, x.kind != LC_R ? 0 : 1, axis,
 		                        ", and rows of such tensors are not added", err);

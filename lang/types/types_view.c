@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "lang/types/program.h"
+#include "lang/types/rules.h"
 
 /* ---- shapes ---- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "shell/shell.h"
 
 enum {
@@ -86,6 +87,7 @@ bool lk_shell_edit_bounds(const lk_shell_edit *edit, long long length, long long
 	if (*count < 0 && *count < *from - length) return false;
 	if (*count < 0) *count += length - *from;
 	if (*count > length - *from) *count = length - *from;
+	LK_ASSERT(*from >= 0 && *count >= 0 && *from + *count <= length);
 	return true;
 }
 
@@ -111,6 +113,7 @@ const char *lk_shell_edit_text(lk_shell *shell, const char *text, const lk_shell
 		bool front = edit->op == '#';
 		size_t cut = front == twice ? length - k : k; /* from the shortest piece, or from the
 		                                                 longest */
+		LK_ASSERT(cut <= length);
 		char kept = copy[cut];
 		if (front) copy[cut] = '\0';
 		bool matches = fnmatch(edit->pattern, front ? copy : copy + cut, 0) == 0;

@@ -7,192 +7,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "shell/shell.h"
+#include "base/check.h"
+#include "shell/shell_builder.h"
 
-/* A word under construction. */
-struct builder {
-	lk_shell *s;
-	lk_words *out;
-	LK_VEC(char) text;
-	bool open;    /* the current word has begun, even if it is "" */
-	bool split;   /* expansions are split at blanks */
-	bool here;    /* a here-document, in which quotes are literal */
-	bool pattern; /* quoted text is escaped, so that it matches literally in the pattern */
-	bool quoted;  /* the text being put is quoted */
-	bool nothing; /* "$@" or "${A[@]}" without elements, which is no word */
-	int inner;    /* inside ${name:-...}: blanks in its source text split too */
-	const char *unknown;
-	bool empty_if_unset; /* all unknown parts would be empty in a plain shell */
-	bool by_default;     /* ${X:-} of an unset variable */
-	bool argument;
-	int line, depth;
-};
-
-/* ---- building words ---- */
-
-static lk_status expand_put_raw(struct builder *builder, const char *text, size_t length) {
-	if (length == 0) return LK_OK;
-	builder->s->produced += length;
-	if (builder->s->produced > LK_LAUNCH_BYTES)
-		return lk_shell_fail(builder->s, builder->line, "the expanded words are longer than 4 MiB",
-		                     "shorten the script");
-	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->err);
-	memcpy(builder->text.at + builder->text.count, text, length);
-	builder->text.count += length;
-	builder->open = true;
-	return LK_OK;
-}
-
-static lk_status expand_put(struct builder *builder, const char *text, size_t length) {
-	if (!builder->pattern || !builder->quoted) return expand_put_raw(builder, text, length);
-	for (size_t i = 0; i < length; i++) {
-		if (strchr("*?[]\\", text[i]) != NULL && text[i] != '\0')
-			LK_TRY(expand_put_raw(builder, "\\", 1));
-		LK_TRY(expand_put_raw(builder, text + i, 1));
-	}
-	return LK_OK;
-}
-
-static lk_status end_word(struct builder *builder) {
-	if (!builder->open) return LK_OK;
-	if (builder->out->count >= LK_LAUNCH_WORDS)
-		return lk_shell_fail(builder->s, builder->line, "more than 65536 words",
-		                     "shorten the script");
-	char *text = lk_arena_strndup(
-		builder->s->arena, builder->text.count > 0 ? builder->text.at : "", builder->text.count);
-	if (text == NULL || !lk_push(builder->out)) return lk_oom(builder->s->err);
-	*lk_last(builder->out) =
-		(lk_word){.text = text,
-	              .unknown = builder->unknown,
-	              .empty_if_unset = builder->unknown != NULL
-	                                    ? builder->empty_if_unset
-	                                    : builder->by_default && builder->text.count == 0,
-	              .argument = builder->unknown != NULL && builder->argument};
-	builder->text.count = 0;
-	builder->open = false;
-	builder->unknown = NULL;
-	builder->empty_if_unset = builder->by_default = builder->argument = false;
-	return LK_OK;
-}
-
-static lk_status expand_put_unknown(struct builder *builder, const char *text, size_t length,
-                                    const char *why, bool empty_if_unset) {
-	if (why == NULL) return lk_oom(builder->s->err);
-	builder->empty_if_unset =
-		empty_if_unset && (builder->unknown == NULL ? !builder->open || builder->text.count == 0
-	                                                : builder->empty_if_unset);
-	if (builder->unknown == NULL) builder->unknown = why;
-	builder->open = true;
-	return expand_put(builder, text, length);
-}
-
-static bool expand_blank(char c) {
-	return c == ' ' || c == '\t' || c == '\n';
-}
-
-/* Bytes up to the blank that ends a word; blanks inside $(..), ${..} and `..` do not. */
-static size_t expand_word_length(const char *at) {
-	const char *end = at + strlen(at), *c = at;
-	while (c < end && !expand_blank(*c)) {
-		const char *close = NULL;
-		if (*c == '$' && c[1] == '(') close = lk_shell_close(c + 1, end, '(', ')');
-		if (*c == '$' && c[1] == '{') close = lk_shell_close(c + 1, end, '{', '}');
-		if (*c == '`' && strchr(c + 1, '`') != NULL) close = strchr(c + 1, '`') + 1;
-		c = close != NULL ? close : c + 1;
-	}
-	return (size_t)(c - at);
-}
-
-/* Whether the text is a variable and nothing else: $NAME, ${NAME}. */
-static bool expand_is_variable(const char *at, size_t size) {
-	bool braces = size > 3 && at[1] == '{';
-	const char *name = at + 1 + braces, *end = at + size - braces;
-	size_t length = size > 1 && *at == '$' ? lk_shell_name(name, end) : 0;
-	return length > 0 && name + length == end;
-}
-
-/* Put the partly unknown text of a variable, split: words without unknown parts are known.
- * "--micro-batch-size 2 --save $DIR" has three known words of four. */
-static lk_status expand_put_partly(struct builder *builder, const lk_word *value) {
-	for (const char *at = value->text; *at != '\0';) {
-		size_t n = expand_word_length(at);
-		bool known = memchr(at, '$', n) == NULL && memchr(at, '`', n) == NULL;
-		const char *part = lk_arena_strndup(builder->s->arena, at, n), *why = value->unknown;
-		if (part == NULL) return lk_oom(builder->s->err);
-		if (!known && strstr(why, part) == NULL)
-			why = lk_shell_unknown(builder->s, builder->line, at, n, "is not known");
-		builder->argument |= !known && value->argument;
-		LK_TRY(known ? expand_put(builder, at, n)
-		             : expand_put_unknown(builder, at, n, why,
-		                                  value->empty_if_unset || expand_is_variable(at, n)));
-		at += n;
-		if (*at != '\0') LK_TRY(end_word(builder));
-		while (expand_blank(*at)) at++;
-	}
-	return LK_OK;
-}
-
-/* The characters that split words. */
-static const char *expand_separators(const struct builder *builder) {
-	static const char blanks[] = " \t\n";
-	const lk_shell_var *ifs = lk_shell_find(builder->s, "IFS", 3);
-	bool known = ifs != NULL && ifs->values.count > 0 && ifs->values.at[0].unknown == NULL;
-	return known ? ifs->values.at[0].text : blanks;
-}
-
-/* Put a text, split at separators: at any number of blanks together, at each of the others. */
-static lk_status expand_split(struct builder *builder, const char *at, const char *end) {
-	const char *separators = expand_separators(builder);
-	while (at < end) {
-		const char *from = at;
-		while (at < end && (*at == '\0' || strchr(separators, *at) == NULL)) at++;
-		LK_TRY(expand_put(builder, from, (size_t)(at - from)));
-		if (at == end) break;
-		while (at < end && expand_blank(*at) && strchr(separators, *at) != NULL) at++;
-		if (at < end && *at != '\0' && !expand_blank(*at) && strchr(separators, *at) != NULL) {
-			builder->open = true; /* an empty word is one */
-			for (at++; at < end && expand_blank(*at) && strchr(separators, *at) != NULL;) at++;
-		}
-		LK_TRY(end_word(builder));
-	}
-	return LK_OK;
-}
-
-/* Put the text of a variable, split if it is not quoted. */
-static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
-	if (value->unknown != NULL && !quoted && builder->split && strpbrk(value->text, " \t\n"))
-		return expand_put_partly(builder, value);
-	if (value->unknown != NULL) {
-		builder->argument |= value->argument;
-		return expand_put_unknown(builder, value->text, strlen(value->text), value->unknown,
-		                          value->empty_if_unset);
-	}
-	const char *at = value->text;
-	builder->by_default |= value->empty_if_unset;
-	if (quoted || !builder->split) {
-		builder->open |= quoted;
-		return expand_put(builder, at, strlen(at));
-	}
-	return expand_split(builder, at, at + strlen(at));
-}
-
-/* Put several values: those of ${A[@]} and "$@" become separate words, "${A[*]}" and "$*" join them
- * with the first character of IFS. */
-static lk_status put_values(struct builder *builder, const lk_word *values, size_t count,
-                            char which, bool quoted) {
-	const char *joint = which == '*' ? expand_separators(builder) : " ";
-	builder->nothing |= which == '@' && quoted && count == 0;
-	for (size_t i = 0; i < count; i++) {
-		lk_word value = values[i]; /* a copy: the array may move */
-		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
-		if (apart) LK_TRY(end_word(builder));
-		else if (i > 0) LK_TRY(expand_put(builder, joint, *joint != '\0'));
-		LK_TRY(expand_put_value(builder, &value, quoted));
-	}
-	return LK_OK;
-}
-
-static lk_status expand_range(struct builder *builder, const char *at, const char *end,
+static lk_status expand_range(lk_shell_builder *builder, const char *at, const char *end,
                               bool quoted);
 
 /* Find $1 of known arguments; NULL: no argument, or unknown. Missing arguments are empty. */
@@ -208,14 +26,14 @@ static const lk_word *expand_argument(const lk_shell *shell, const char *name, s
 	return number <= shell->arg_count ? &shell->args[number - 1] : &none;
 }
 
-static lk_status put_unset(struct builder *builder, const char *name, size_t length,
+static lk_status put_unset(lk_shell_builder *builder, const char *name, size_t length,
                            const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
 	const char *why =
 		lk_shell_unknown(builder->s, builder->line, text, size,
 	                     positional ? "is an argument of the script" : "is not set in the script");
 	if (positional) builder->argument = true;
-	return expand_put_unknown(builder, text, size, why, true);
+	return lk_shell_builder_put_unknown(builder, text, size, why, true);
 }
 
 /* What ${...} names: the values of a variable, of one or all of its elements, or the arguments. */
@@ -230,14 +48,14 @@ struct expand_named {
 	bool positional, keyed;
 };
 
-static lk_status put_not_evaluated(struct builder *builder, const char *at, size_t size) {
-	return expand_put_unknown(
+static lk_status put_not_evaluated(lk_shell_builder *builder, const char *at, size_t size) {
+	return lk_shell_builder_put_unknown(
 		builder, at, size,
 		lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 }
 
 /* ${name<operator>word}: the part after the name. */
-static lk_status put_operator(struct builder *builder, const struct expand_named *named,
+static lk_status put_operator(lk_shell_builder *builder, const struct expand_named *named,
                               const char *op, const char *close, const char *start, bool quoted) {
 	const char *word = op + 1 + (op[0] == ':');
 	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
@@ -253,7 +71,8 @@ static lk_status put_operator(struct builder *builder, const struct expand_named
 	}
 	if (kind == '+') return put_not_evaluated(builder, start, size);
 	if (unsure || !empty)
-		return put_values(builder, named->values, named->count, named->which, quoted);
+		return lk_shell_builder_put_values(builder, named->values, named->count, named->which,
+		                                   quoted);
 	if (kind == '?' && !named->set)
 		return put_unset(builder, named->name, named->length, start, size);
 	if (kind == '?') return put_not_evaluated(builder, start, size);
@@ -269,11 +88,11 @@ static lk_status put_operator(struct builder *builder, const struct expand_named
 	lk_word value;
 	LK_TRY(lk_shell_expand_one(builder->s, &raw, &value));
 	LK_TRY(lk_shell_put(builder->s, named->name, named->length, &value, builder->line));
-	return expand_put_value(builder, &value, quoted);
+	return lk_shell_builder_put_value(builder, &value, quoted);
 }
 
 /* ${NAME:FROM} and ${NAME:FROM:COUNT}, both arithmetic; negative ones count from the end. */
-static lk_status expand_slice(struct builder *builder, const char *at, const char *close,
+static lk_status expand_slice(lk_shell_builder *builder, const char *at, const char *close,
                               lk_shell_edit *edit, const char **unknown) {
 	const char *colon = memchr(at, ':', (size_t)(close - at));
 	const char *end = colon != NULL ? colon : close;
@@ -304,7 +123,7 @@ static const char *expand_slash(const char *at, const char *close) {
 
 /* Read the operation between a name and the bracket; *known false: there is none, or it is
  * unknown. */
-static lk_status expand_read_edit(struct builder *builder, const char *op, const char *close,
+static lk_status expand_read_edit(lk_shell_builder *builder, const char *op, const char *close,
                                   lk_shell_edit *edit, bool *known) {
 	const char *unknown = NULL;
 	*edit = (lk_shell_edit){.op = *op, .pattern = "", .to = ""};
@@ -332,8 +151,8 @@ static lk_status expand_read_edit(struct builder *builder, const char *op, const
 
 /* ${NAME<operation>}, applied to each of several values; a slice of several selects some of
  * them. */
-static lk_status put_edit(struct builder *builder, const struct expand_named *named, const char *op,
-                          const char *close, const char *start, bool quoted) {
+static lk_status put_edit(lk_shell_builder *builder, const struct expand_named *named,
+                          const char *op, const char *close, const char *start, bool quoted) {
 	lk_shell_edit edit;
 	static const lk_word blank = {.text = ""};
 	bool single = named->which == '\0', known = named->set;
@@ -351,20 +170,22 @@ static lk_status put_edit(struct builder *builder, const struct expand_named *na
 		else if (first == 1 && edit.from == 0) known = false; /* $0 is among them */
 		if (edit.counted && edit.count < 0) known = false;    /* an error of the shell */
 		if (known && edit.from < 0 && -edit.from > (long long)count)
-			return put_values(builder, values, 0, named->which, quoted);
+			return lk_shell_builder_put_values(builder, values, 0, named->which, quoted);
 		known = known && lk_shell_edit_bounds(&edit, (long long)count, &from, &number);
-		if (known) return put_values(builder, values + from, (size_t)number, named->which, quoted);
+		if (known)
+			return lk_shell_builder_put_values(builder, values + from, (size_t)number, named->which,
+			                                   quoted);
 	}
 	for (size_t i = 0; known && i < count; i++) {
 		edited[i].text = lk_shell_edit_text(builder->s, values[i].text, &edit);
 		known = edited[i].text != NULL;
 	}
 	if (!known) return put_not_evaluated(builder, start, (size_t)(close + 1 - start));
-	return put_values(builder, edited, count, named->which, quoted);
+	return lk_shell_builder_put_values(builder, edited, count, named->which, quoted);
 }
 
 /* Copy the values without their keys. */
-static lk_status expand_elements(struct builder *builder, const lk_shell_var *var,
+static lk_status expand_elements(lk_shell_builder *builder, const lk_shell_var *var,
                                  struct expand_named *named) {
 	named->values = var->values.at;
 	named->count = var->values.count;
@@ -382,7 +203,7 @@ static lk_status expand_elements(struct builder *builder, const lk_shell_var *va
 
 /* Find what the name at the start of ${...} and the brackets after it refer to; *op moves after
  * them. *known false: an unknown element. */
-static lk_status expand_name(struct builder *builder, const char *name, const char *close,
+static lk_status expand_name(lk_shell_builder *builder, const char *name, const char *close,
                              const char **op, struct expand_named *named, bool *known) {
 	size_t n = lk_shell_name(name, close);
 	const lk_shell *shell = builder->s;
@@ -456,7 +277,7 @@ static lk_status expand_name(struct builder *builder, const char *name, const ch
 }
 
 /* ${!NAME}: the value of the variable that another one names; ${!A[@]}: the keys of an array. */
-static lk_status put_indirect(struct builder *builder, const char *at, const char *close,
+static lk_status put_indirect(lk_shell_builder *builder, const char *at, const char *close,
                               bool quoted) {
 	struct expand_named named, meant;
 	const char *op, *rest;
@@ -474,7 +295,7 @@ static lk_status put_indirect(struct builder *builder, const char *at, const cha
 			if (keys[i].text == NULL) return lk_oom(builder->s->err);
 		}
 		if (keys == NULL) return lk_oom(builder->s->err);
-		return put_values(builder, keys, named.count, named.which, quoted);
+		return lk_shell_builder_put_values(builder, keys, named.count, named.which, quoted);
 	}
 	known = known && !named.which && named.count == 1 && named.values[0].unknown == NULL;
 	if (!known) return put_not_evaluated(builder, at, size);
@@ -482,27 +303,28 @@ static lk_status put_indirect(struct builder *builder, const char *at, const cha
 	LK_TRY(expand_name(builder, text, end, &rest, &meant, &good));
 	if (!good || rest != end || text == end || !meant.set)
 		return put_not_evaluated(builder, at, size);
-	if (op == close) return put_values(builder, meant.values, meant.count, meant.which, quoted);
+	if (op == close)
+		return lk_shell_builder_put_values(builder, meant.values, meant.count, meant.which, quoted);
 	if (strchr("-=+?", *op) != NULL || (*op == ':' && op + 1 < close && strchr("-=+?", op[1])))
 		return put_operator(builder, &meant, op, close, at, quoted);
 	return put_edit(builder, &meant, op, close, at, quoted);
 }
 
 /* ${#NAME}: characters of a value; ${#A[@]}: number of elements. */
-static lk_status put_length(struct builder *builder, const struct expand_named *named,
+static lk_status put_length(lk_shell_builder *builder, const struct expand_named *named,
                             const char *start, size_t size) {
 	char number[24];
 	const char *text = named->count > 0 ? named->values[0].text : "";
 	bool known = named->set && (named->which || named->count == 0 ||
 	                            (named->values[0].unknown == NULL && lk_shell_is_ascii(text)));
 	if (!known) return put_not_evaluated(builder, start, size);
-	return expand_put(
+	return lk_shell_builder_put(
 		builder, number,
 		(size_t)snprintf(number, sizeof number, "%zu", named->which ? named->count : strlen(text)));
 }
 
 /* ${...}; `at` is the '$'. */
-static lk_status put_braces(struct builder *builder, const char *at, const char *end,
+static lk_status put_braces(lk_shell_builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '{', '}');
 	if (close == NULL)
@@ -526,11 +348,11 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	if (operator) return put_operator(builder, &named, op, close, at, quoted);
 	if (op < close) return put_edit(builder, &named, op, close, at, quoted);
 	if (!named.set) return put_unset(builder, name, named.length, at, size);
-	return put_values(builder, named.values, named.count, named.which, quoted);
+	return lk_shell_builder_put_values(builder, named.values, named.count, named.which, quoted);
 }
 
 /* $(command) and `command`; `inner`: its text, up to one byte before `close`. */
-static lk_status put_command(struct builder *builder, const char *at, const char *inner,
+static lk_status put_command(lk_shell_builder *builder, const char *at, const char *inner,
                              const char *close, const char **next, bool quoted) {
 	if (close == NULL)
 		return lk_shell_fail(builder->s, builder->line, "a command substitution is not closed",
@@ -555,13 +377,13 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 	value.empty_if_unset = false;
 	if (value.text == NULL && builder->s->substitute != NULL)
 		LK_TRY(builder->s->substitute(builder->s, inner, close - 1, builder->line, &value));
-	if (value.text != NULL) return expand_put_value(builder, &value, quoted);
-	return expand_put_unknown(
+	if (value.text != NULL) return lk_shell_builder_put_value(builder, &value, quoted);
+	return lk_shell_builder_put_unknown(
 		builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
 		nothing);
 }
 
-static lk_status put_math(struct builder *builder, const char *at, const char *end,
+static lk_status put_math(lk_shell_builder *builder, const char *at, const char *end,
                           const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '(', ')');
 	long long value;
@@ -575,22 +397,27 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, lk_shell_expand_one, &value,
 	                     &unknown));
 	if (unknown != NULL)
-		return expand_put_unknown(builder, at, (size_t)(close - at), unknown, false);
-	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
+		return lk_shell_builder_put_unknown(builder, at, (size_t)(close - at), unknown, false);
+	return lk_shell_builder_put(builder, number,
+	                            (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
 /* Put text that a quote makes literal. */
-static lk_status put_literal(struct builder *builder, const char *text, size_t length) {
+static lk_status put_literal(lk_shell_builder *builder, const char *text, size_t length) {
 	bool was = builder->quoted;
 	builder->quoted = builder->open = true;
-	lk_status status = expand_put(builder, text, length);
+	lk_status status = lk_shell_builder_put(builder, text, length);
 	builder->quoted = was;
 	return status;
 }
 
 /* Encode the character of $'\u20ac' as UTF-8; return its length. */
 static size_t expand_encode(unsigned long code, char out[4]) {
-	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	LK_ASSERT(code < 0x200000); /* four bytes hold 21 bits */
+	size_t length = 4;
+	if (code < 0x10000) length = 3;
+	if (code < 0x800) length = 2;
+	if (code < 0x80) length = 1;
 	static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
 	for (size_t i = length; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3f));
 	out[0] = (char)(marks[length] | code);
@@ -598,7 +425,7 @@ static size_t expand_encode(unsigned long code, char out[4]) {
 }
 
 /* $'...': escapes as in C; `at` is the '$'. */
-static lk_status put_ansi(struct builder *builder, const char *at, const char *end,
+static lk_status put_ansi(lk_shell_builder *builder, const char *at, const char *end,
                           const char **next) {
 	static const char letters[] = "abeEfnrtv", stand[] = "\a\b\033\033\f\n\r\t\v";
 	const char *close = lk_shell_skip_ansi(at, end);
@@ -638,11 +465,12 @@ static lk_status put_ansi(struct builder *builder, const char *at, const char *e
 	return LK_OK;
 }
 
-static lk_status put_dollar(struct builder *builder, const char *at, const char *end,
+static lk_status put_dollar(lk_shell_builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
+	LK_ASSERT(at < end && *at == '$');
 	const char *name = at + 1;
 	*next = name;
-	if (name >= end) return expand_put(builder, "$", 1);
+	if (name >= end) return lk_shell_builder_put(builder, "$", 1);
 	if (*name == '(' && name + 1 < end && name[1] == '(')
 		return put_math(builder, at, end, next, quoted);
 	if (*name == '(')
@@ -655,29 +483,30 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		lk_shell_var *var = lk_shell_find(builder->s, name, n);
 		if (var == NULL) return put_unset(builder, name, n, at, n + 1);
 		lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-		return expand_put_value(builder, &value, quoted);
+		return lk_shell_builder_put_value(builder, &value, quoted);
 	}
 	if (*name == '\'' && !quoted && !builder->here) return put_ansi(builder, at, end, next);
 	if (*name == '"' && !quoted && !builder->here) return LK_OK; /* $"...": a translated text */
-	if (strchr("0123456789@*#?$!-", *name) == NULL) return expand_put(builder, "$", 1);
+	if (strchr("0123456789@*#?$!-", *name) == NULL) return lk_shell_builder_put(builder, "$", 1);
 	*next = name + 1;
 	if (*name == '@' || *name == '*')
-		return put_values(builder, builder->s->args, builder->s->arg_count, *name, quoted);
+		return lk_shell_builder_put_values(builder, builder->s->args, builder->s->arg_count, *name,
+		                                   quoted);
 	const lk_word *argument = expand_argument(builder->s, name, 1);
 	bool beyond = argument != NULL && (size_t)(*name - '0') > builder->s->arg_count;
 	if (beyond) return LK_OK; /* unset: not even an empty word in quotes */
-	if (argument != NULL) return expand_put_value(builder, argument, quoted);
+	if (argument != NULL) return lk_shell_builder_put_value(builder, argument, quoted);
 	if (*name == '#' && builder->s->args_known) {
 		char number[24];
-		return expand_put(builder, number,
-		                  (size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
+		return lk_shell_builder_put(
+			builder, number, (size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
 	}
 	if (*name == '?' && builder->s->succeeded != LK_SHELL_UNKNOWN)
-		return expand_put(builder, builder->s->succeeded == LK_SHELL_TRUE ? "0" : "1", 1);
+		return lk_shell_builder_put(builder, builder->s->succeeded == LK_SHELL_TRUE ? "0" : "1", 1);
 	return put_unset(builder, name, 1, at, 2);
 }
 
-static lk_status expand_double(struct builder *builder, const char *at, const char *end,
+static lk_status expand_double(lk_shell_builder *builder, const char *at, const char *end,
                                const char **next) {
 	const char *close = lk_shell_skip_double(at, end);
 	if (close == NULL)
@@ -695,16 +524,16 @@ static lk_status expand_double(struct builder *builder, const char *at, const ch
 	return LK_OK;
 }
 
-static lk_status expand_escape(struct builder *builder, const char *at, const char *end,
+static lk_status expand_escape(lk_shell_builder *builder, const char *at, const char *end,
                                bool quoted) {
-	if (at + 1 >= end) return expand_put(builder, "\\", 1);
+	if (at + 1 >= end) return lk_shell_builder_put(builder, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
 	if (quoted && (strchr("$`\"\\", at[1]) == NULL || (builder->here && at[1] == '"')))
-		return expand_put(builder, at, 2);
+		return lk_shell_builder_put(builder, at, 2);
 	return put_literal(builder, at + 1, 1);
 }
 
-static lk_status expand_range(struct builder *builder, const char *at, const char *end,
+static lk_status expand_range(lk_shell_builder *builder, const char *at, const char *end,
                               bool quoted) {
 	if (++builder->depth > LK_SHELL_DEPTH)
 		return lk_shell_fail(builder->s, builder->line, "expansions are nested too deeply",
@@ -730,23 +559,24 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		} else {
 			while (next < end && strchr("\\'\"`$", *next) == NULL) next++;
 			if (builder->inner > 0 && builder->split && !quoted)
-				LK_TRY(expand_split(builder, at, next));
-			else LK_TRY(expand_put(builder, at, (size_t)(next - at)));
+				LK_TRY(lk_shell_builder_split(builder, at, next));
+			else LK_TRY(lk_shell_builder_put(builder, at, (size_t)(next - at)));
 		}
 		at = next;
 	}
+	LK_ASSERT(builder->depth > 0);
 	builder->depth--;
 	return LK_OK;
 }
 
 static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split,
                             bool pattern) {
-	struct builder b = {.s = shell,
-	                    .out = out,
-	                    .split = split,
-	                    .pattern = pattern,
-	                    .line = raw->line,
-	                    .depth = shell->depth};
+	lk_shell_builder b = {.s = shell,
+	                      .out = out,
+	                      .split = split,
+	                      .pattern = pattern,
+	                      .line = raw->line,
+	                      .depth = shell->depth};
 	int depth = shell->depth;
 	shell->depth++;
 	lk_status status = shell->depth > LK_SHELL_DEPTH
@@ -754,7 +584,7 @@ static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, b
 	                                       "simplify the line")
 	                       : expand_range(&b, raw->at, raw->end, false);
 	if (status == LK_OK && !split) b.open = true;
-	if (status == LK_OK) status = end_word(&b);
+	if (status == LK_OK) status = lk_shell_builder_end_word(&b);
 	shell->depth = depth;
 	lk_vec_free(&b.text);
 	return status;
@@ -774,6 +604,7 @@ lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
 static lk_status expand_single(lk_shell *shell, const lk_raw *raw, bool pattern, lk_word *out) {
 	lk_words words = {0};
 	lk_status status = expand_raw(shell, raw, &words, false, pattern);
+	LK_ASSERT(status != LK_OK || words.count == 1);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;
@@ -790,11 +621,12 @@ lk_status lk_shell_expand_pattern(lk_shell *shell, const lk_raw *raw, lk_word *o
 lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end, int line,
                                lk_word *out) {
 	lk_words words = {0};
-	struct builder b = {
+	lk_shell_builder b = {
 		.s = shell, .out = &words, .here = true, .line = line, .open = true, .depth = shell->depth};
 	lk_status status = expand_range(&b, at, end, true);
 	b.open = true;
-	if (status == LK_OK) status = end_word(&b);
+	if (status == LK_OK) status = lk_shell_builder_end_word(&b);
+	LK_ASSERT(status != LK_OK || words.count == 1);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&b.text);
 	lk_vec_free(&words);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "shell/shell.h"
 
 lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {
@@ -64,6 +65,7 @@ lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_s
 	if (id == UINT32_MAX) return lk_oom(shell->err);
 	while (shell->vars.count <= id)
 		if (!lk_push(&shell->vars)) return lk_oom(shell->err);
+	LK_ASSERT(id < shell->vars.count);
 	*out = &shell->vars.at[id];
 	return LK_OK;
 }
@@ -136,6 +138,7 @@ lk_status lk_shell_hide(lk_shell *shell, const char *name, size_t length) {
 void lk_shell_show(lk_shell *shell) {
 	while (shell->hidden.count > 0 && lk_last(&shell->hidden)->call == shell->calls) {
 		const lk_shell_hidden *one = lk_last(&shell->hidden);
+		LK_ASSERT(one->id < shell->vars.count);
 		lk_shell_var *var = &shell->vars.at[one->id];
 		bool seen = var->seen;
 		lk_vec_free(&var->values);
@@ -184,11 +187,13 @@ void lk_shell_restore(lk_shell *shell, lk_shell_vars *saved) {
 /* ---- where things end ---- */
 
 const char *lk_shell_skip_single(const char *at, const char *end) {
+	LK_ASSERT(at < end && *at == '\'');
 	const char *close = at + 1 < end ? memchr(at + 1, '\'', (size_t)(end - at - 1)) : NULL;
 	return close == NULL ? NULL : close + 1;
 }
 
 const char *lk_shell_skip_ansi(const char *at, const char *end) {
+	LK_ASSERT(end - at >= 2 && at[0] == '$' && at[1] == '\'');
 	for (at += 2; at < end; at++) {
 		if (*at == '\'') return at + 1;
 		if (*at == '\\' && at + 1 < end) at++;
@@ -220,10 +225,12 @@ static const char *skip_double(const char *at, const char *end, int depth) {
 }
 
 const char *lk_shell_skip_double(const char *at, const char *end) {
+	LK_ASSERT(at < end && *at == '"');
 	return skip_double(at, end, 0);
 }
 
 const char *lk_shell_skip_backtick(const char *at, const char *end) {
+	LK_ASSERT(at < end && *at == '`');
 	for (at++; at < end; at++) {
 		if (*at == '`') return at + 1;
 		if (*at == '\\' && at + 1 < end) at++;
@@ -264,6 +271,7 @@ static const char *close_nested(const char *at, const char *end, char open, char
 }
 
 const char *lk_shell_close(const char *at, const char *end, char open, char close) {
+	LK_ASSERT(at < end && *at == open);
 	return close_nested(at, end, open, close, 0);
 }
 

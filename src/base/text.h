@@ -29,6 +29,10 @@ void lk_text_add(lk_text *text, const char *format, ...) LK_PRINTF(2, 3);
 /* Whether the text was cut or has no room for another character. */
 bool lk_text_full(const lk_text *text);
 
+static inline const char *lk_bool_text(bool is) {
+	return is ? "true" : "false";
+}
+
 /* In every locale. */
 static inline bool lk_is_digit(char c) {
 	return c >= '0' && c <= '9';

@@ -149,8 +149,8 @@ void lk_graph_begin_block(lk_graph *graph, const char *name) {
 
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	lk_ops *ops = &graph->ops;
-	uint32_t name =
-		graph->failed ? UINT32_MAX : lk_intern_id(graph->names, op->name ? op->name : "");
+	uint32_t name = UINT32_MAX;
+	if (!graph->failed) name = lk_intern_id(graph->names, op->name ? op->name : "");
 	if (name == UINT32_MAX || !ops_reserve(ops, op->dep_count)) {
 		graph->failed = true;
 		return 0;

@@ -422,8 +422,8 @@ static lk_status walk_events(const struct checker *checker, size_t s, size_t at)
 	char where[PLACE];
 	for (uint32_t i = summary->event_begin; i < summary->event_end; i++) {
 		uint32_t op = checker->events[i];
-		unsigned wait = ops->wait[op] ? call->arg[ops->wait[op] - 1] : 0,
-				 set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
+		unsigned wait = ops->wait[op] ? call->arg[ops->wait[op] - 1] : 0;
+		unsigned set = ops->signal[op] ? call->arg[ops->signal[op] - 1] : 0;
 		if ((ops->wait[op] && wait >= program->events) ||
 		    (ops->signal[op] && set >= program->events)) {
 			graph_check_op_place(checker, s, at, op, where);

@@ -38,8 +38,8 @@ static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_
 	/* each chain has its own pipeline group and ends */
 	bool chain =
 		op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
-	uint64_t members = chain ? 1 : ranks->group[op->group].size,
-			 stride = chain ? 1 : ranks->group[op->group].stride;
+	uint64_t members = chain ? 1 : ranks->group[op->group].size;
+	uint64_t stride = chain ? 1 : ranks->group[op->group].stride;
 	uint64_t index = export->chain / (members * stride) * stride + export->chain % stride;
 	if (lk_group_crosses_stages(op->group))
 		snprintf(out, GROUP_NAME, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);

@@ -138,11 +138,13 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 			fprintf(out, "  holds %s of %s\n",
 			        lk_format_bytes(program->resident[o], text, sizeof text),
 			        lk_owner_name((lk_owner)o));
-	if (program->updated > 0)
-		fprintf(out, "  updates %.0f parameters%s%s%s\n", program->updated,
-		        program->reduces ? ", whose gradients it reduces" : "",
-		        program->takes_slices ? ", takes slices of their gradients" : "",
-		        program->leaves_slices ? ", leaves slices of them" : "");
+	if (program->updated > 0) {
+		fprintf(out, "  updates %.0f parameters", program->updated);
+		if (program->reduces) fputs(", whose gradients it reduces", out);
+		if (program->takes_slices) fputs(", takes slices of their gradients", out);
+		if (program->leaves_slices) fputs(", leaves slices of them", out);
+		fputc('\n', out);
+	}
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] || (program->threads >> i & 1))
 			fprintf(out, "  stream %u is %s\"%s\"\n", i,

@@ -238,11 +238,10 @@ static lk_status graph_read_set(struct reader *reader, const lk_graph_field *fie
 static lk_status read_integer(struct reader *reader, const lk_graph_field *field, void *at) {
 	long long value;
 	bool byte = field->form == LK_FORM_BYTE, channel = field->form == LK_FORM_CHANNEL;
-	LK_TRY(want_integer(reader, 0,
-	                    byte      ? (long long)field->high
-	                    : channel ? INT32_MAX
-	                              : INT64_MAX,
-	                    &value));
+	long long most = INT64_MAX;
+	if (byte) most = field->high;
+	if (channel) most = INT32_MAX;
+	LK_TRY(want_integer(reader, 0, most, &value));
 	if (byte) *(uint8_t *)at = (uint8_t)value;
 	else if (channel) *(int32_t *)at = (int32_t)value;
 	else *(int64_t *)at = value;
@@ -319,12 +318,8 @@ static lk_status call_field(struct reader *reader, void *into, unsigned i) {
 		return LK_OK;
 	default: break;
 	}
-	bool tag = i == 2 || i == 3;
-	LK_TRY(want_integer(reader, tag ? -1 : 0,
-	                    tag      ? INT32_MAX
-	                    : i == 4 ? UINT8_MAX
-	                             : UINT16_MAX,
-	                    &value));
+	if (i == 2 || i == 3) LK_TRY(want_integer(reader, -1, INT32_MAX, &value));
+	else LK_TRY(want_integer(reader, 0, i == 4 ? UINT8_MAX : UINT16_MAX, &value));
 	if (i == 2) call->microbatch = (int32_t)value;
 	else if (i == 3) call->layer = (int32_t)value;
 	else if (i == 4) call->chunk = (uint8_t)value;

@@ -21,28 +21,14 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "plan/plan.h"
+#include "plan/layout_places.h"
 
-enum {
-	SEEN = 3, /* stages whose memory is bounded: first, second, last */
-	FULL_AXIS = LK_AXIS + 8
-};
-
-/* Placement of a core's layers. */
-struct lie {
-	lk_job job;         /* with default switches */
-	int places, chunks; /* in the chain; of a stage */
-	int *first, *count; /* [places] layers */
-	int *place;         /* [stages * chunks] */
-	int stage[SEEN];
-	int *held[SEEN]; /* [chunks] most micro-batches in flight */
-	int pairs;       /* least number of pairs of concurrent passes on a stage */
-};
+enum { FULL_AXIS = LK_AXIS + 8 };
 
 struct body {
 	double s, floor_s; /* compute and what blocks it; launches and traffic */
 	double end_s[2];   /* end of the last pass on the first and on the last stage */
-	double held[SEEN];
+	double held[LK_SEEN];
 	bool known;
 };
 
@@ -53,12 +39,12 @@ struct core_work {
 	lk_arena *arena;
 	const lk_core *core;
 	double limit_s; /* longer steps are of no interest */
-	struct lie lie;
+	lk_layer_places lie;
 	recompute_bodies *bodies; /* [FULL_AXIS] in the order in which layouts use them */
 	lk_recompute_way recompute[FULL_AXIS];
 	int recompute_count;
 	struct {
-		double bytes[SEEN];
+		double bytes[LK_SEEN];
 		bool known;
 	} resident[2][4][2]; /* sp, sharding, offload */
 	struct known_tail {
@@ -93,110 +79,6 @@ static int sharding_class(int sharding) {
 	return sharding < LK_SHARD_ZERO2 ? 0 : sharding - 1;
 }
 
-/* ---- placement of layers ---- */
-
-/* Count micro-batches in flight. One is counted from the end of its forward pass to the start of
- * its backward pass; if both passes of a pair run together, the ending one leaves first. Returns
- * the number of pairs. */
-static int count_held(const lk_slots *slots, int chunks, int *now, int *most) {
-	int total = 0, highest = 0, pairs = 0;
-	for (size_t i = 0; i < slots->count; i++) {
-		const lk_slot *slot = &slots->at[i], *pair[2] = {slot, NULL};
-		if (slot->pair && i + 1 < slots->count) {
-			pair[0] = &slots->at[++i];
-			pair[1] = slot;
-			pairs++;
-		}
-		for (int k = 0; k < 2 && pair[k]; k++) {
-			int change = pair[k]->pass == LK_PASS_F ? 1 : -1;
-			if (pair[k]->pass == LK_PASS_W) change = 0;
-			now[pair[k]->chunk] += change;
-			total += change;
-		}
-		if (total <= highest) continue;
-		highest = total;
-		memcpy(most, now, (size_t)chunks * sizeof *most);
-	}
-	return pairs;
-}
-
-static lk_status ask_held(const lk_schedule_shape *shape, int schedule, int stage, int *held,
-                          int *pairs, lk_arena *arena, lk_error *err) {
-	lk_slots slots = {0};
-	int *now = LK_ARRAY(arena, int, shape->chunks);
-	if (!now) return lk_oom(err);
-	lk_status status = lk_schedule_get(schedule)->order(shape, stage, &slots, err);
-	if (status == LK_OK) *pairs = count_held(&slots, shape->chunks, now, held);
-	lk_vec_free(&slots);
-	return status;
-}
-
-static bool held_is_of(const lk_held *held, const lk_schedule_shape *shape, int schedule,
-                       int stage) {
-	const lk_schedule_shape *known = &held->shape;
-	return known->stages == shape->stages && known->chunks == shape->chunks &&
-	       known->microbatches == shape->microbatches && known->group == shape->group &&
-	       known->paired == shape->paired && held->schedule == schedule && held->stage == stage;
-}
-
-/* What stages hold depends only on the schedule, which layouts that differ only in other degrees
- * share: cache it. */
-static lk_status find_held(struct lie *lie, int which, lk_bounder *bounder, lk_arena *arena,
-                           lk_error *err) {
-	const lk_job *job = &lie->job;
-	const lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
-	                                 lk_job_pairs(job)};
-	int schedule = (int)job->schedule, stage = lie->stage[which], pairs = 0;
-	uint32_t hash = (uint32_t)shape.stages * 31 + (uint32_t)shape.chunks;
-	hash = (hash * 31 + (uint32_t)shape.microbatches) * 31 + (uint32_t)stage;
-	lk_held *known = &bounder->held[hash * UINT32_C(0x9e3779b1) >> 26];
-	size_t bytes = (size_t)shape.chunks * sizeof(int);
-	lie->held[which] = LK_ARRAY(arena, int, shape.chunks);
-	if (!lie->held[which]) return lk_oom(err);
-	if (held_is_of(known, &shape, schedule, stage)) {
-		memcpy(lie->held[which], known->chunk, bytes);
-		pairs = known->pairs;
-	} else {
-		LK_TRY(ask_held(&shape, schedule, stage, lie->held[which], &pairs, arena, err));
-		if (shape.chunks <= LK_HELD_CHUNKS) {
-			*known = (lk_held){shape, schedule, stage, pairs, {0}};
-			memcpy(known->chunk, lie->held[which], bytes);
-		}
-	}
-	if (which == 0 || pairs < lie->pairs) lie->pairs = pairs; /* the first stage has fewest */
-	return LK_OK;
-}
-
-static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct lie *out,
-                                   lk_error *err) {
-	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
-	                           lk_job_pairs(job)};
-	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	*out = (struct lie){.job = *job, .places = lk_job_places(job), .chunks = job->vp};
-	out->first = LK_ARRAY(arena, int, out->places);
-	out->count = LK_ARRAY(arena, int, out->places);
-	out->place = LK_ARRAY(arena, int, job->pp * job->vp);
-	if (!out->first || !out->count || !out->place) return lk_oom(err);
-	lk_job_split(job, out->first, out->count);
-	for (int s = 0; s < job->pp; s++)
-		for (int c = 0; c < job->vp; c++)
-			out->place[s * job->vp + c] = schedule->place(&shape, s, c);
-	return LK_OK;
-}
-
-/* Find the placement, with everything that memory bounds need. */
-static lk_status find_lie(lk_bounder *bounder, const lk_job *job, lk_arena *arena, struct lie *out,
-                          lk_error *err) {
-	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
-	LK_TRY(bound_find_places(job, arena, out, err));
-	for (int i = 0; i < SEEN; i++) {
-		out->stage[i] = stages[i];
-		if (i > 0 && stages[i] == stages[i - 1]) out->held[i] = out->held[i - 1];
-		else LK_TRY(find_held(out, i, bounder, arena, err));
-	}
-	return LK_OK;
-}
-
 /* ---- one pass through a place ---- */
 
 static void add_layers(lk_layer_part *sum, const lk_layer_part *prefix, int from, int to) {
@@ -223,8 +105,8 @@ static void bound_add_end(lk_layer_part *sum, const lk_layer_part *end, double t
 	sum->traffic_s += times * end->traffic_s;
 }
 
-static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts, const lk_job *job,
-                                    int place) {
+static lk_layer_part bound_at_place(const lk_layer_places *lie, const lk_parts *parts,
+                                    const lk_job *job, int place) {
 	lk_layer_part sum = {0};
 	int first = lie->first[place], count = lie->count[place], again = 0;
 	if (job->recompute == LK_RECOMPUTE_FULL)
@@ -262,7 +144,7 @@ static double backward_s(const lk_job *job, const lk_layer_part *part) {
 }
 
 /* `way_in`, `way_back` [places + 1]: time through the places before each one. */
-static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at,
+static void bound_find_ways(const lk_layer_places *lie, const lk_job *job, const lk_layer_part *at,
                             double message_s, double *way_in, double *way_back) {
 	way_in[0] = way_back[0] = 0;
 	for (int k = 0; k < lie->places; k++) {
@@ -272,7 +154,7 @@ static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_l
 }
 
 /* Without overlap, every receiving pass waits for the whole message. */
-static double waits_s(const struct lie *lie, const lk_job *job, int place, double message_s) {
+static double waits_s(const lk_layer_places *lie, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
 	bool turn = lk_job_folds(job); /* neighbouring places on one rank */
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
@@ -281,7 +163,7 @@ static double waits_s(const struct lie *lie, const lk_job *job, int place, doubl
 /* Least time that pairing a pass of this place adds to both passes. Layers of a place pair with
  * those of another one by one: the time is known if they are all of the most frequent kind, and
  * recomputed alike. */
-static double paired_at(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+static double paired_at(const lk_layer_places *lie, const lk_parts *parts, const lk_job *job,
                         int place) {
 	int first = lie->first[place], count = lie->count[place];
 	double least = count ? INFINITY : 0;
@@ -292,7 +174,7 @@ static double paired_at(const struct lie *lie, const lk_parts *parts, const lk_j
 	return count * least;
 }
 
-static lk_status find_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+static lk_status find_body(const lk_layer_places *lie, const lk_parts *parts, const lk_job *job,
                            lk_arena *arena, struct body *out, lk_error *err) {
 	lk_layer_part *at = LK_ARRAY(arena, lk_layer_part, lie->places);
 	double *way_in = LK_ARRAY(arena, double, lie->places + 1),
@@ -323,7 +205,7 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
 		out->floor_s = fmax(out->floor_s, times * fmax(host, traffic));
 	}
-	for (int i = 0; i < SEEN; i++)
+	for (int i = 0; i < LK_SEEN; i++)
 		for (int c = 0; lie->held[i] && c < lie->chunks; c++)
 			out->held[i] += lie->held[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
 	if (drains(job)) out->end_s[0] = out->s; /* the last gradients end there */
@@ -334,17 +216,17 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 /* ---- shared by the layouts of a core ---- */
 
 /* Whether a stage repeats the one before: with few stages, some of the three are the same. */
-static bool is_seen(const struct lie *lie, int i) {
+static bool is_seen(const lk_layer_places *lie, int i) {
 	const int *stage = lie->stage;
 	return i > 0 && stage[i] == stage[i - 1];
 }
 
-static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
+static void find_resident(const lk_layer_places *lie, const lk_job *job, double *bytes) {
 	lk_builder builder;
 	lk_graph frame; /* a graph to receive facts of the job that are not needed */
 	memset(&frame, 0, sizeof frame);
 	lk_build_begin(&builder, job, &frame, NULL);
-	for (int i = 0; i < SEEN; i++) {
+	for (int i = 0; i < LK_SEEN; i++) {
 		double held[LK_OWNERS] = {0};
 		bytes[i] = 0;
 		if (is_seen(lie, i)) {
@@ -380,19 +262,19 @@ static float rounded_down(double seconds) {
 
 static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena,
                            double *least_s, double *least_bytes, double *usable, lk_error *err) {
-	struct lie l;
+	lk_layer_places l;
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
-	double resident[SEEN], excess = -INFINITY;
-	LK_TRY(find_lie(bounder, job, arena, &l, err));
+	double resident[LK_SEEN], excess = -INFINITY;
+	LK_TRY(lk_layer_places_find(bounder, job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, false, NULL, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	find_resident(&l, job, resident);
 	*least_s = layout_bound_combine(&one, &tail);
 	lk_ranks ranks = bound_ranks_of(job);
-	for (int i = 0; i < SEEN; i++) {
+	for (int i = 0; i < LK_SEEN; i++) {
 		double room, bytes = lk_memory_least(job, bounder->space->cluster, &ranks, l.stage[i],
 		                                     resident[i], one.held[i], &room);
 		if (bytes - room <= excess) continue;
@@ -417,7 +299,7 @@ lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double
  * soon as its inputs are ready. The simulation adds only the contention between passes and messages
  * or traffic. */
 
-static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+static lk_status walk_body(const lk_layer_places *lie, const lk_parts *parts, const lk_job *job,
                            lk_arena *arena, struct body *out, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
@@ -453,12 +335,12 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 
 static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena,
                           double *least_s, lk_error *err) {
-	struct lie l;
+	lk_layer_places l;
 	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
-	LK_TRY(paired(job) ? find_lie(bounder, job, arena, &l, err)
-	                   : bound_find_places(job, arena, &l, err));
+	LK_TRY(paired(job) ? lk_layer_places_find(bounder, job, arena, &l, err)
+	                   : lk_layer_places_split(job, arena, &l, err));
 	LK_TRY(lk_parts_find(bounder, stack, job, true, NULL, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
@@ -600,11 +482,11 @@ static const double *resident_of(struct core_work *work, const lk_layout *layout
 }
 
 /* Memory of the stage with the least room, by its bound; `held` is what micro-batches leave. */
-static double memory_of(struct core_work *work, const lk_layout *layout, const double held[SEEN],
+static double memory_of(struct core_work *work, const lk_layout *layout, const double held[LK_SEEN],
                         const lk_ranks *ranks, double *usable) {
 	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
-	for (int i = 0; i < SEEN; i++) {
+	for (int i = 0; i < LK_SEEN; i++) {
 		if (is_seen(&work->lie, i)) continue;
 		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
 		                                     work->lie.stage[i], resident[i], held[i], &room);
@@ -670,7 +552,7 @@ static lk_status is_known_slow(struct core_work *work, struct family *family,
 static lk_status bound_memory(struct core_work *work, struct family *family,
                               const lk_layout *layout, const lk_ranks *ranks,
                               const lk_bounded *found, lk_error *err) {
-	static const double nothing[SEEN];
+	static const double nothing[LK_SEEN];
 	work->last.layout = *layout;
 	work->last.known = true;
 	work->last.body = NULL;
@@ -722,7 +604,7 @@ static lk_status bound_core(struct core_work *work, struct family *family, uint3
                             lk_layouts *layouts, lk_bounded *out, lk_error *err) {
 	lk_job job;
 	if (lk_space_job(work->b->space, work->core, &job, NULL) != LK_OK) return LK_OK;
-	LK_TRY(find_lie(work->b, &job, work->arena, &work->lie, err));
+	LK_TRY(lk_layer_places_find(work->b, &job, work->arena, &work->lie, err));
 	layouts->count = 0;
 	LK_TRY(lk_space_switches(work->b->space, work->core, number, &job, layouts, err));
 	lk_ranks ranks = bound_ranks_of(&job);

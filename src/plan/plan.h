@@ -1,8 +1,12 @@
 /* plan.h: the search for the layout that a model trains fastest with. Private to plan/.
  *
- *   layout_space.c    which layouts there are: degrees as cores, switches on top
+ *   layout_space.c    the values of each degree and switch that a search looks at
+ *   layout_cores.c    the degrees that go together, as cores
+ *   layout_switches.c the switches of a core, as layouts
+ *   layout_membership.c  whether a job is among them
  *   layout_unsearched.c  what is left out of them
  *   layout_parts.c    the blocks of a core's layers, built and priced once, for bounds
+ *   layout_places.c   the placement of layers on stages, for bounds
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_least.c    the least work of a sample on a device, whatever the layout
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
@@ -91,7 +95,7 @@ typedef struct lk_layout {
 } lk_layout;
 typedef LK_VEC(lk_layout) lk_layouts;
 
-/* layout_space.c */
+/* layout_space.c, layout_cores.c, layout_switches.c, layout_membership.c */
 lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
                         lk_error *err);
 /* Cores whose degrees divide as they must; lk_space_job tells whether a job can run at all.

@@ -42,12 +42,11 @@ static bool add_event(span_list *list, size_t *open, const lk_step *step, const 
 		.stage = (int32_t)stage,
 		.microbatch = call->microbatch,
 		.chunk = call->chunk,
-		.kind = traffic                        ? LK_SPAN_COMM
-	            : call->pass <= LK_PHASE_OTHER ? call->pass
-	                                           : LK_SPAN_OTHER,
+		.kind = call->pass <= LK_PHASE_OTHER ? call->pass : LK_SPAN_OTHER,
 		.start_s = scale * (double)event->start_ps / LK_PS_PER_S,
 		.end_s = scale * (double)event->end_ps / LK_PS_PER_S,
 	};
+	if (traffic) span.kind = LK_SPAN_COMM;
 	if (*open < list->count && continues(&list->at[*open], &span, scale * step->step_s)) {
 		list->at[*open].end_s = span.end_s;
 		return true;

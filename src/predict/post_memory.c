@@ -35,6 +35,10 @@ static double reference_stays(const lk_post *post) {
 	return post->said.offload_reference > 0 ? 0 : post->reference.weights;
 }
 
+static double bytes_if(bool held, double bytes) {
+	return held ? bytes : 0;
+}
+
 /* Engines on the training GPUs need the memory that training keeps. As stated by the file or the
  * words, weights and optimizer, the critic's too, go to the host and back. Gradients are not
  * copied: they are zero by then. Frozen networks wait in pages allocated at the start, as do
@@ -53,8 +57,8 @@ void lk_post_offload(lk_post *post) {
 	double moved = 0, pinned = post->reference.weights - reference_stays(post);
 	double stay = post->asked.job.sharding == LK_SHARD_ZERO3 ? 0 : 1; /* gradients */
 	if (!post->apart) {
-		double weights = (said->offload_params > 0 ? params : 0) +
-		                 (shared && said->critic_offload_params > 0 ? critic_params : 0);
+		double weights = bytes_if(said->offload_params > 0, params) +
+		                 bytes_if(shared && said->critic_offload_params > 0, critic_params);
 		if (said->pinned_params > 0) pinned += weights;
 		else moved += weights;
 		if (said->offload_optimizer > 0) moved += states;
@@ -63,10 +67,10 @@ void lk_post_offload(lk_post *post) {
 	if (post->teacher.model && !(said->teacher_gpus > 0)) pinned += post->teacher.weights;
 	post->offload = 2 * (moved / rate + pinned / pcie);
 	params += stay * held->gradients, critic_params += stay * critic->gradients;
-	post->kept = (said->offload_params > 0 ? 0 : params) +
-	             (said->offload_optimizer > 0 ? 0 : states) +
-	             (!shared || said->critic_offload_params > 0 ? 0 : critic_params) +
-	             (!shared || said->critic_offload_optimizer > 0 ? 0 : critic_states) +
+	post->kept = bytes_if(!(said->offload_params > 0), params) +
+	             bytes_if(!(said->offload_optimizer > 0), states) +
+	             bytes_if(shared && !(said->critic_offload_params > 0), critic_params) +
+	             bytes_if(shared && !(said->critic_offload_optimizer > 0), critic_states) +
 	             reference_stays(post) + post->rewarding.weights;
 }
 
@@ -77,10 +81,13 @@ void lk_post_keep(lk_post *post) {
 	const lk_post_network *critic = &post->critic;
 	bool shared = critic->model && !(post->said.critic_gpus > 0);
 	lk_resident more = {
-		.weights = post->rewarding.weights + (shared ? critic->weights : 0) + reference_stays(post),
-		.gradients = shared ? critic->gradients : 0,
-		.optimizer = shared ? critic->optimizer : 0,
+		.weights = post->rewarding.weights + reference_stays(post),
 	};
+	if (shared) {
+		more.weights = post->rewarding.weights + critic->weights + reference_stays(post);
+		more.gradients = critic->gradients;
+		more.optimizer = critic->optimizer;
+	}
 	double all = more.weights + more.gradients + more.optimizer;
 	for (int i = 0; i < trained->memory_count; i++) {
 		lk_stage_memory *stage = &post->memory[i];

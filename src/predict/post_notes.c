@@ -46,11 +46,10 @@ static void note_lengths(const lk_post *post, struct notes *notes) {
 static void note_rows(const lk_post *post, struct notes *notes) {
 	const lk_rollout_words *said = &post->said;
 	int seq = post->trained->seq, updates = post->updates * (int)said->epochs;
-	const char *scored = said->policy > 0 && said->reference > 0
-	                         ? "of the policy and of the reference"
-	                     : said->policy > 0    ? "of the policy"
-	                     : said->reference > 0 ? "of the reference"
-	                                           : "are not computed";
+	static const char *const scorers[2][2] = {
+		{"are not computed", "of the reference"},
+		{"of the policy", "of the policy and of the reference"}};
+	const char *scored = scorers[said->policy > 0][said->reference > 0];
 	if (said->padded > 0)
 		note(notes, lk_arena_printf(
 						notes->arena,

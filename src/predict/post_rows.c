@@ -67,7 +67,8 @@ lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, doub
 }
 
 int lk_post_rows_dealt(double rows, const lk_job *job) {
-	int group = job->vp <= 1 ? 1 : job->microbatch_group > 0 ? job->microbatch_group : job->pp;
+	int group = 1;
+	if (job->vp > 1) group = job->microbatch_group > 0 ? job->microbatch_group : job->pp;
 	int dealt = job->mbs * job->dp * group;
 	return (int)ceil(fmax(1, rows) / dealt) * dealt;
 }

@@ -118,9 +118,11 @@ static void attend_within(lk_post *post, double rows, double part, bool shared) 
 
 /* As long as the longest sequence, in units that the layout divides. */
 static int longest_row(const lk_post *post, const lk_predict_request *training, double longest) {
-	int tp = training->tp > 0 ? training->tp : post->asked.job.tp,
-		cp = training->cp > 0 ? training->cp : post->asked.job.cp;
-	int unit = 2 * (tp > 1 ? tp : 1) * (cp > 1 ? cp : 1);
+	int tp = training->tp > 0 ? training->tp : post->asked.job.tp;
+	int cp = training->cp > 0 ? training->cp : post->asked.job.cp;
+	int unit = 2;
+	if (tp > 1) unit *= tp;
+	if (cp > 1) unit *= cp;
 	return (int)ceil(longest / unit) * unit;
 }
 

@@ -173,7 +173,8 @@ static lk_status read_post_lengths(lk_post *post, lk_error *err) {
 
 static lk_status count_sequences(lk_post *post, lk_error *err) {
 	int each = post->request->gbs;
-	post->sequences = post->said.sequences > 0 ? (int)post->said.sequences : each > 0 ? each : 512;
+	post->sequences = each > 0 ? each : 512;
+	if (post->said.sequences > 0) post->sequences = (int)post->said.sequences;
 	post->updates = each > 0 ? post->sequences / each : 1;
 	if (each <= 0 || (post->sequences % each == 0 && post->updates > 0)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gbs", "%d sequences are no whole number of updates of %d",

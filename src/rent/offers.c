@@ -96,8 +96,8 @@ static lk_status offers_take_own(const lk_csv *csv, const int *at, const lk_main
 	if (!(own[POWER] > 0))
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
 		               "column power_kw is empty, and the power of %s is not known", offer->gpu);
-	double used = isnan(own[USED]) ? 1 : own[USED],
-		   pue = isnan(own[PUE]) ? lk_energy_pue(mains) : own[PUE];
+	double used = isnan(own[USED]) ? 1 : own[USED];
+	double pue = isnan(own[PUE]) ? lk_energy_pue(mains) : own[PUE];
 	if (!(used > 0 && used <= 1) || !(pue >= 1))
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
 		               "used %g, pue %g: used is a share from 0 to 1, pue is 1 or more", used, pue);

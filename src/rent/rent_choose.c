@@ -174,11 +174,15 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	                     .step_low_s = with_data(loader, offer, rate, rate->low_s, &slowest),
 	                     .step_high_s = with_data(loader, offer, rate, rate->high_s, &slowest),
 	                     .price = price,
-	                     .date = request->block ? offer->block_date : offer->date,
-	                     .source = request->block ? offer->block_source : offer->source,
+	                     .date = offer->date,
+	                     .source = offer->source,
 	                     .gpus_searched = offer->gpus_searched,
 	                     .search_end = offer->search_end,
 	                     .goodput = goodput};
+	if (request->block) {
+		choice->date = offer->block_date;
+		choice->source = offer->block_source;
+	}
 	if (lk_rent_has_length(request)) set_hours(request, rate, choice);
 	else set_samples(request, choice);
 	choice->energy = lk_energy_train(rate->energy, choice->hours, &request->job.mains);
@@ -450,14 +454,14 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 		                    hours_of(request->deadline_h, limit, sizeof limit), fast->machines,
 		                    fast->instance, time);
 	} else {
-		const char *in_time =
-					   cheap ? lk_arena_printf(arena, "in time, the cheapest is %d x %s for %s",
-		                                       cheap->machines, cheap->instance, cost)
-							 : "nothing finishes in time",
-				   *in_budget = fast ? lk_arena_printf(
-										   arena, "within the budget, the fastest is %d x %s in %s",
-										   fast->machines, fast->instance, time)
-		                             : "nothing stays within the budget";
+		const char *in_time = "nothing finishes in time";
+		const char *in_budget = "nothing stays within the budget";
+		if (cheap)
+			in_time = lk_arena_printf(arena, "in time, the cheapest is %d x %s for %s",
+			                          cheap->machines, cheap->instance, cost);
+		if (fast)
+			in_budget = lk_arena_printf(arena, "within the budget, the fastest is %d x %s in %s",
+			                            fast->machines, fast->instance, time);
 		if (in_time && in_budget)
 			out->nothing = lk_arena_printf(
 				arena, "no choice meets both deadline and budget: %s; %s", in_time, in_budget);

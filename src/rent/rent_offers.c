@@ -20,12 +20,11 @@ static lk_status offers_read_list(const lk_machines_request *request, const lk_m
 	if (request->catalog_date)
 		LK_TRY(lk_offer_date_check(request->catalog_date, "--catalog-date", err));
 	LK_TRY(lk_stream_open(request->catalog ? request->catalog : request->prices, &in, err));
-	lk_status status =
-		request->catalog
-			? lk_offers_skypilot(in, request->catalog_provider,
-	                             request->catalog_date ? request->catalog_date : "undated", arena,
-	                             out, faults, err)
-			: lk_offers_read(in, mains, arena, out, faults, err);
+	lk_status status;
+	if (request->catalog) {
+		const char *date = request->catalog_date ? request->catalog_date : "undated";
+		status = lk_offers_skypilot(in, request->catalog_provider, date, arena, out, faults, err);
+	} else status = lk_offers_read(in, mains, arena, out, faults, err);
 	lk_stream_close(in);
 	return status;
 }

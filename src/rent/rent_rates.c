@@ -116,8 +116,9 @@ struct asking {
 static lk_status keep_assumed(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
                               lk_error *err) {
 	for (int i = 0; i < plan->taken_count; i++) {
-		const char *before = rate->assumed ? rate->assumed : "", *mark = rate->assumed ? "; " : "";
-		rate->assumed = lk_arena_printf(arena, "%s%s%s", before, mark, plan->notes[i]);
+		if (rate->assumed)
+			rate->assumed = lk_arena_printf(arena, "%s; %s", rate->assumed, plan->notes[i]);
+		else rate->assumed = lk_arena_printf(arena, "%s", plan->notes[i]);
 		if (!rate->assumed) return lk_oom(err);
 	}
 	return LK_OK;

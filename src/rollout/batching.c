@@ -67,6 +67,7 @@ static bool endings_push(struct batch *batch, struct ending ending) {
 }
 
 static void endings_pop(struct batch *batch) {
+	LK_ASSERT(batch->heap.count > 0);
 	struct ending *heap = batch->heap.at, last = heap[--batch->heap.count];
 	size_t i = 0, child, count = batch->heap.count;
 	for (; (child = 2 * i + 1) < count; i = child) {
@@ -97,8 +98,8 @@ static double generated(const struct batch *batch, uint32_t i) {
 static double room_needed(const struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
 	bool shared = batch->engine->prefix_caching && batch->members[sequence->group] > 0;
-	return (shared ? 0 : sequence->prompt) +
-	       (batch->engine->software->reserves ? sequence->response : batch->had[i] + 1);
+	double prompt = shared ? 0 : sequence->prompt;
+	return prompt + (batch->engine->software->reserves ? sequence->response : batch->had[i] + 1);
 }
 
 /* Growth of the batch per iteration. */
@@ -108,6 +109,7 @@ static double batch_growth(const struct batch *batch) {
 
 static void batch_admit(struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
+	LK_ASSERT(batch->left[i] < 0);
 	bool cached = batch->engine->prefix_caching && batch->computed[sequence->group];
 	batch->used += room_needed(batch, i);
 	batch->members[sequence->group]++;
@@ -119,10 +121,11 @@ static void batch_admit(struct batch *batch, uint32_t i) {
 
 static void batch_release(struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
+	LK_ASSERT(batch->left[i] >= 0 && batch->members[sequence->group] > 0);
 	double tokens = generated(batch, i);
 	bool shared = --batch->members[sequence->group] > 0 && batch->engine->prefix_caching;
-	batch->used -= (shared ? 0 : sequence->prompt) +
-	               (batch->engine->software->reserves ? sequence->response : tokens);
+	double prompt = shared ? 0 : sequence->prompt;
+	batch->used -= prompt + (batch->engine->software->reserves ? sequence->response : tokens);
 	batch->context -= sequence->prompt + tokens;
 	batch->left[i] = -1;
 	batch->running--;
@@ -136,11 +139,13 @@ static bool batch_waits(const struct batch *batch) {
 }
 
 static uint32_t batch_front(const struct batch *batch) {
+	LK_ASSERT(batch_waits(batch));
 	if (batch->partial >= 0) return (uint32_t)batch->partial;
 	return batch->waiting.count ? *lk_last(&batch->waiting) : (uint32_t)batch->next;
 }
 
 static void batch_leave_queue(struct batch *batch) {
+	LK_ASSERT(batch->waiting.count > 0 || batch->next < batch->count);
 	if (batch->waiting.count) batch->waiting.count--;
 	else batch->next++;
 }
@@ -265,6 +270,7 @@ static lk_status fail_of_room(const struct batch *batch, uint32_t i, lk_error *e
 /* Iterations until a sequence ends or the cache is full. */
 static double iterations_ahead(struct batch *batch) {
 	const struct ending *first = endings_first(batch);
+	LK_ASSERT(first != NULL); /* of each running sequence */
 	double growth = batch_growth(batch);
 	double count = fmax(1, ceil((first->at - batch->clock) / batch->prices->taken - 1e-9));
 	if (growth == 0) return count;

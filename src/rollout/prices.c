@@ -130,8 +130,8 @@ static double price_recurrence(struct pricing *pricing, const lk_recurrence *rec
 	double seconds = 0, written = 0;
 	for (int i = 0; i < recurrence->matrices.count; i++) {
 		const lk_matrix *matrix = &recurrence->matrices.at[i];
-		double out = matrix->out / (matrix->cut == LK_CUT_OUT ? split : 1),
-			   in = matrix->in / (matrix->cut == LK_CUT_IN ? split : 1);
+		double out = matrix->out / (matrix->cut == LK_CUT_OUT ? split : 1);
+		double in = matrix->in / (matrix->cut == LK_CUT_IN ? split : 1);
 		seconds += matrix->count * price_inside(pricing, own, out, in);
 		written += matrix->count * out;
 	}

@@ -202,14 +202,14 @@ static lk_status fill_pieces(struct answer *answer, const lk_shard_pieces *piece
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
 		const lk_shard_table *table = &problem->tables[piece->table];
-		bool row = piece->kind == LK_SHARD_ROW;
+		int cuts = piece->kind == LK_SHARD_ROW ? piece->parts : 1; /* of a sample's lookups */
 		out[i] = (lk_shard_placed){.name = table->name,
 		                           .kind = lk_shard_kind_names[piece->kind],
 		                           .where = piece->host ? "host" : "device",
 		                           .rank = piece->rank,
 		                           .part = piece->part,
 		                           .parts = piece->parts,
-		                           .pooling = table->pooling / (row ? piece->parts : 1),
+		                           .pooling = table->pooling / cuts,
 		                           .forward_s = piece->cost.forward_s,
 		                           .backward_s = piece->cost.backward_s};
 		lk_shard_piece_size(problem, piece, &out[i].rows, &out[i].dim);
@@ -320,8 +320,8 @@ static lk_status shard_choose(const lk_shard_request *request, int *out, lk_erro
 	}
 	lk_fail(err, LK_ERR_INPUT, "--sharder", "\"%.40s\" is not known", request->sharder);
 	const char *near = lk_nearest(request->sharder, names, (size_t)lk_sharder_count);
-	return lk_hint(err, "%s%s", near ? "did you mean " : "give search, naive, random, ",
-	               near ? near : "size-greedy, ...");
+	if (near) return lk_hint(err, "did you mean %s", near);
+	return lk_hint(err, "give search, naive, random, size-greedy, ...");
 }
 
 static bool whole_allowed(const lk_shard_problem *problem) {
@@ -416,6 +416,13 @@ static lk_status shard_has_room(const struct answer *answer, double ranks, doubl
 	return lk_shard_has_room(&p, fits, err);
 }
 
+/* The same with other ranks, or with another host memory in GiB. */
+static lk_status remedy_suffices(const struct answer *answer, double value, bool ranks, bool *fits,
+                                 lk_error *err) {
+	if (ranks) return shard_has_room(answer, value, answer->p.host_capacity / 0x1p30, fits, err);
+	return shard_has_room(answer, answer->p.ranks, value, fits, err);
+}
+
 /* The least integer from `least` on that suffices, of ranks or of GiB of host memory; 0: none was
  * found. */
 static lk_status least_remedy(const struct answer *answer, double least, bool ranks, double *out,
@@ -423,8 +430,7 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
 	bool fits = false;
 	for (int i = 0; i < 12 && !fits; i++) {
-		LK_TRY(shard_has_room(answer, ranks ? enough : answer->p.ranks,
-		                      ranks ? answer->p.host_capacity / 0x1p30 : enough, &fits, err));
+		LK_TRY(remedy_suffices(answer, enough, ranks, &fits, err));
 		if (!fits) {
 			lacking = enough;
 			enough = ceil(enough * (i < 4 ? 1.1 : 2));
@@ -434,8 +440,7 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 	while (fits && enough - lacking > 1) {
 		bool here;
 		double middle = floor((lacking + enough) / 2);
-		LK_TRY(shard_has_room(answer, ranks ? middle : answer->p.ranks,
-		                      ranks ? answer->p.host_capacity / 0x1p30 : middle, &here, err));
+		LK_TRY(remedy_suffices(answer, middle, ranks, &here, err));
 		*(here ? &enough : &lacking) = middle;
 		*out = enough;
 	}
@@ -500,10 +505,11 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 			&answer->arena, "a sample looks up one row where the list states no number; %s",
 			shard_answer->basis);
 	if (has_model(answer)) {
-		const char *note = answer->model.note;
+		const char *note = "";
+		if (answer->model.note) note = lk_arena_printf(&answer->arena, " (%s)", answer->model.note);
+		if (!note) return lk_oom(err);
 		shard_answer->model = lk_arena_printf(
-			&answer->arena, "%.80s%s%s%s, its MLPs in fp32, %s", request->model, note ? " (" : "",
-			note ? note : "", note ? ")" : "",
+			&answer->arena, "%.80s%s, its MLPs in fp32, %s", request->model, note,
 			answer->eager ? "each operation issued by a host" : "replayed from a CUDA graph");
 		if (!shard_answer->model) return lk_oom(err);
 	}

@@ -77,13 +77,12 @@ static double size_at(double most, int i) {
 }
 
 static void make_sizes(struct bounder *bounder) {
+	double exchange = INFINITY, reduction = INFINITY; /* of all larger sizes */
 	for (int i = SIZES; i >= 0; i--) {
-		double next[2] = {i < SIZES ? bounder->exchange[i + 1] : INFINITY,
-		                  i < SIZES ? bounder->reduction[i + 1] : INFINITY};
-		bounder->exchange[i] =
-			fmin(exchange_of(bounder->p, size_at(bounder->most_columns, i)), next[0]);
-		bounder->reduction[i] =
-			fmin(lk_shard_reduce_s(bounder->p, size_at(bounder->most_bytes, i)), next[1]);
+		exchange = fmin(exchange_of(bounder->p, size_at(bounder->most_columns, i)), exchange);
+		reduction = fmin(lk_shard_reduce_s(bounder->p, size_at(bounder->most_bytes, i)), reduction);
+		bounder->exchange[i] = exchange;
+		bounder->reduction[i] = reduction;
 	}
 }
 
@@ -118,8 +117,9 @@ static void find_saved(struct bounder *bounder, struct counted what, struct long
 			const lk_shard_way *way = &bounder->tables[t].at[k];
 			if (way->piece_forward > limit.forward || way->piece_backward > limit.backward)
 				continue;
-			double work = (what.forward ? way->forward : 0) + (what.backward ? way->backward : 0),
-				   columns = way->columns, bytes = way->bytes;
+			double work = 0, columns = way->columns, bytes = way->bytes;
+			if (what.forward) work += way->forward;
+			if (what.backward) work += way->backward;
 			for (int i = 0; i < PRICES; i++) {
 				double price =
 					work + bounder->column_price[i] * columns + bounder->byte_price[i] * bytes;
@@ -178,8 +178,8 @@ static void price_box(const struct bounder *bounder, struct box *box) {
 static void halve(struct box *low, struct box *high) {
 	double columns = low->columns[1] - low->columns[0], bytes = low->bytes[1] - low->bytes[0];
 	bool along_bytes = bytes / fmax(low->bytes[1], 1e-9) > columns / fmax(low->columns[1], 1e-9);
-	double *side = along_bytes ? low->bytes : low->columns,
-		   *other = along_bytes ? high->bytes : high->columns;
+	double *side = along_bytes ? low->bytes : low->columns;
+	double *other = along_bytes ? high->bytes : high->columns;
 	*high = *low;
 	side[1] = other[0] = side[0] > 0 ? sqrt(side[0] * side[1]) : side[1] / 16;
 }
@@ -193,8 +193,8 @@ static size_t first_boxes(struct bounder *bounder) {
 	                              0,
 	                              false},
 	                             {{0, 0}, {bounder->smallest, bounder->most_bytes}, 0, 0, false}};
-	size_t from = bounder->most_columns > 0 ? 0 : 2, to = bounder->most_bytes > 0 ? 3 : 1,
-		   count = 0;
+	size_t from = bounder->most_columns > 0 ? 0 : 2;
+	size_t to = bounder->most_bytes > 0 ? 3 : 1, count = 0;
 	for (size_t i = from; i < to; i++) {
 		bounder->boxes[count] = firsts[i];
 		price_box(bounder, &bounder->boxes[count++]);

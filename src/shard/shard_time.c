@@ -86,8 +86,11 @@ static void shard_time_add_shared(const lk_shard_problem *problem, double touche
 
 static void shard_time_ranks_of(const lk_shard_problem *problem, const lk_shard_piece *piece,
                                 int *first, int *end) {
-	bool copied = piece->kind == LK_SHARD_DATA;
-	*first = copied ? 0 : piece->rank, *end = copied ? problem->ranks : piece->rank + 1;
+	*first = piece->rank;
+	*end = piece->rank + 1;
+	if (piece->kind != LK_SHARD_DATA) return;
+	*first = 0; /* copied to all */
+	*end = problem->ranks;
 }
 
 lk_status lk_shard_load_of(lk_arena *arena, const lk_shard_problem *problem,

@@ -5,7 +5,7 @@
  * rate 1 they are exact. Rates are set when everything of one moment has happened on all ranks: the
  * order in which it is found does not matter. Few sets of operations ever run concurrently, so
  * rates are looked up by set. */
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * when the last share is done. Operations of a group on one stream of each rank follow one another
  * and use the venue's own rendezvous. On several streams, further ones may be open at once. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 enum {
 	ACT_CHUNK_MOST = 4096, /* acts allocated at once */

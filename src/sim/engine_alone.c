@@ -6,7 +6,7 @@
  *
  * An operation that blocks the rank, such as a tensor-parallel all-reduce between kernels, parks it
  * at its rendezvous; so do messages between kernels that do not slow one another. */
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 /* Checks for a stop once in this many operations. */
 enum { LOOK = 4096 };

@@ -11,7 +11,7 @@
  * operation and this one that wait for the former and are waited for by the latter, such as an
  * all-reduce between two layers. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 static int64_t rank_least_time(const lk_engine *engine, const lk_rank *rank, uint32_t op) {
 	const lk_insn *insn = &engine->insn[op];

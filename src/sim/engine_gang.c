@@ -16,7 +16,7 @@
  * Rates change when the engine would change them: after everything of a moment has happened on the
  * rank. So times are the same to the picosecond (tests/unit/test_sim.c). */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 enum {
 	KERNELS = 12, /* of a window, the one before it included */
@@ -96,7 +96,7 @@ typedef struct gang_lane {
 /* ---- gangs ---- */
 
 static void *gang_vectors(lk_engine *engine, size_t count, size_t room) {
-	return lk_sweep_vectors(&engine->arena, count, room);
+	return lk_lanes_vectors(&engine->arena, count, room);
 }
 
 lk_status lk_gangs_set_up(lk_engine *engine, lk_error *err) {

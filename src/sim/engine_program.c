@@ -1,5 +1,5 @@
 /* engine_program.c: a rank's place in its program, and the operations after it. */
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 typedef struct program_place {
 	const lk_call *call, *end;

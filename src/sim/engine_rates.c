@@ -1,6 +1,6 @@
 /* engine_rates.c: rates of operations that run concurrently on a rank. Few sets of them ever occur,
  * so rates are cached by set. */
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 /* Held acts keep their SMs, but use neither memory nor links. */
 void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate) {

@@ -1,6 +1,6 @@
 /* engine_set_up.c: the engine's tables for one simulation, its run, and its results. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * host wait. The host is far enough ahead when each launch precedes the start of the kernel
  * before. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/engine.h"
 
 enum {
 	NONE = UINT32_MAX,

@@ -13,6 +13,13 @@
 #define VECTOR(v) __builtin_assume_aligned((v), 64)
 #define WHOLE(n)  ((n) & ~(size_t)(LK_LANES - 1))
 
+int64_t *lk_lanes_vectors(lk_arena *arena, size_t count, size_t n) {
+	if (count && n > (SIZE_MAX / 16) / count) return NULL;
+	if (n == 1) return lk_arena_array(arena, count, sizeof(int64_t));
+	char *raw = lk_arena_alloc(arena, count * n * sizeof(int64_t) + 63);
+	return raw ? (int64_t *)((uintptr_t)(raw + 63) & ~(uintptr_t)63) : NULL;
+}
+
 LK_CLONES static void lanes_chain1(int64_t *to, const lk_sources *from, int64_t work,
                                    int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);

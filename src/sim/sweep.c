@@ -9,7 +9,7 @@
  * run. Operations of other streams that wait for such a time are deferred as nodes, so that a stage
  * only stops where real streams would. In lifted traces every waiting operation is deferred. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/sweep.h"
 
 enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY, STEP_STOPPED };
 
@@ -278,7 +278,7 @@ static lk_status stage_set_up(lk_sweep *sweep, uint32_t s, const lk_sweep_code *
 	stage->direct = stage_is_plain(sim, stage->info) && sim->graph->traced;
 	if (stage_is_plain(sim, stage->info) && !stage->direct)
 		stage->code = &codes[stage->info->variant];
-	stage->registers = lk_sweep_vectors(&sweep->arena, registers, sweep->n);
+	stage->registers = lk_lanes_vectors(&sweep->arena, registers, sweep->n);
 	stage->pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, registers);
 	stage->event = LK_ARRAY(&sweep->arena, int64_t *, stage->program->events);
 	stage->event_pending = LK_ARRAY(&sweep->arena, lk_sweep_node *, stage->program->events);
@@ -302,8 +302,8 @@ static lk_status sweep_set_up(lk_sweep *sweep, lk_error *err) {
 	sweep->ready = LK_ARRAY(&sweep->arena, lk_sweep_stage *, sim->stages);
 	sweep->port =
 		LK_ARRAY(&sweep->arena, lk_sweep_port, (size_t)sim->stages * sim->graph->channels);
-	sweep->rest = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
-	sweep->zero = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
+	sweep->rest = lk_lanes_vectors(&sweep->arena, 1, sweep->n);
+	sweep->zero = lk_lanes_vectors(&sweep->arena, 1, sweep->n);
 	sweep->team_round = LK_ARRAY(&sweep->arena, lk_sweep_round *, sim->graph->teams.count);
 	sweep->team_issued = LK_ARRAY(&sweep->arena, uint64_t, sim->graph->team_stages.count);
 	if (!sweep->zero || !sweep->team_round || !sweep->team_issued) return lk_oom(err);
@@ -311,7 +311,7 @@ static lk_status sweep_set_up(lk_sweep *sweep, lk_error *err) {
 	if (!sweep->stage || !sweep->ready || !sweep->port || !sweep->rest || !codes)
 		return lk_oom(err);
 	for (int i = 0; i < SCRATCHES; i++)
-		if (!(sweep->scratch[i] = lk_sweep_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
+		if (!(sweep->scratch[i] = lk_lanes_vectors(&sweep->arena, 1, sweep->n))) return lk_oom(err);
 	for (uint32_t s = 0; s < sim->stages; s++) {
 		if (!stage_is_plain(sim, &sim->stage[s])) sweep->varied = true;
 		else if (!sim->graph->traced && !codes[sim->stage[s].variant].insn)

@@ -5,15 +5,8 @@
  * times add up, and the host bound is the larger of the first one's plus the second's duration and
  * the second's own. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/sweep.h"
 #include "base/check.h"
-
-int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
-	if (count && n > (SIZE_MAX / 16) / count) return NULL;
-	if (n == 1) return lk_arena_array(arena, count, sizeof(int64_t));
-	char *raw = lk_arena_alloc(arena, count * n * sizeof(int64_t) + 63);
-	return raw ? (int64_t *)((uintptr_t)(raw + 63) & ~(uintptr_t)63) : NULL;
-}
 
 void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_insn *out) {
 	LK_ASSERT(op < sim->graph->ops.count);

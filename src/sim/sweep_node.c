@@ -3,7 +3,7 @@
  * last partner has arrived, start and end of all are known, the registers they promised are set,
  * and waiting nodes and stages continue. */
 #include "base/arena.h"
-#include "sim/sim_internal.h"
+#include "sim/sweep.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_
 		*node = (lk_sweep_node){.at = node->at, .duration = node->duration};
 	} else {
 		node = LK_NEW(&sweep->arena, lk_sweep_node);
-		if (!node || !(node->at = lk_sweep_vectors(&sweep->arena, sweep->varied ? 2 : 1, sweep->n)))
+		if (!node || !(node->at = lk_lanes_vectors(&sweep->arena, sweep->varied ? 2 : 1, sweep->n)))
 			return NULL;
 		node->duration = sweep->varied ? node->at + sweep->n : NULL;
 	}

@@ -9,10 +9,6 @@
 #include "base/text.h"
 #include "launch/emit/rows.h"
 
-static const char *files_truth(bool is) {
-	return is ? "true" : "false";
-}
-
 /* ---- shared ---- */
 
 static bool files_fsdp(const lk_job *job) {
@@ -206,11 +202,11 @@ const char *lk_rule_image_pixels(const lk_emission *emission, const char *value)
 
 /* With Megatron-Core, recomputation and losses have keys of their own. */
 const char *lk_rule_factory_keeps(const lk_emission *emission, const char *value) {
-	return files_truth(strcmp(value, "false") == 0 || lk_job_like_megatron(emission->job));
+	return lk_bool_text(strcmp(value, "false") == 0 || lk_job_like_megatron(emission->job));
 }
 
 const char *lk_rule_factory_liger(const lk_emission *emission, const char *value) {
-	return files_truth(strcmp(value, "true") == 0 && !lk_job_like_megatron(emission->job));
+	return lk_bool_text(strcmp(value, "true") == 0 && !lk_job_like_megatron(emission->job));
 }
 
 const char *lk_rule_factory_deepspeed(const lk_emission *emission, const char *value) {
@@ -270,7 +266,7 @@ ONLY(nanotron_adam, job->optimizer != LK_OPT_SGD)
 ONLY(shared_width, job->model.experts > 0 && job->model.shared_ffn > 0)
 
 const char *lk_rule_shared_expert(const lk_emission *emission, const char *value) {
-	return files_if(emission->job->model.experts > 0, files_truth(strcmp(value, "0") != 0));
+	return files_if(emission->job->model.experts > 0, lk_bool_text(strcmp(value, "0") != 0));
 }
 
 const char *lk_rule_rotary_base(const lk_emission *emission, const char *value) {
@@ -290,7 +286,7 @@ const char *lk_rule_nanotron_engine(const lk_emission *emission, const char *val
 
 const char *lk_rule_whole_recomputed(const lk_emission *emission, const char *value) {
 	(void)value;
-	return files_truth(emission->job->recompute == LK_RECOMPUTE_FULL);
+	return lk_bool_text(emission->job->recompute == LK_RECOMPUTE_FULL);
 }
 
 bool lk_write_nanotron(lk_emission *emission) {
@@ -336,7 +332,7 @@ const char *lk_rule_machines(const lk_emission *emission, const char *value) {
 const char *lk_rule_zero3(const lk_emission *emission, const char *value) {
 	(void)value;
 	return files_if(files_deepspeed(emission->job),
-	                files_truth(emission->job->sharding == LK_SHARD_ZERO3));
+	                lk_bool_text(emission->job->sharding == LK_SHARD_ZERO3));
 }
 
 const char *lk_rule_fsdp_recomputed(const lk_emission *emission, const char *value) {

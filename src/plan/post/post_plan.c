@@ -136,7 +136,12 @@ static void take_training(const lk_plan_choice *choice, bool launched, lk_predic
 	int none = launched ? 1 : 0;
 	out->tp = choice->tp, out->pp = choice->pp, out->cp = choice->cp;
 	out->vp = choice->vp > 1 ? choice->vp : none;
-	out->ep = choice->ep > 1 ? choice->ep : none, out->etp = choice->ep > 1 ? choice->etp : 0;
+	out->ep = none;
+	out->etp = 0;
+	if (choice->ep > 1) {
+		out->ep = choice->ep;
+		out->etp = choice->etp;
+	}
 	out->mbs = choice->mbs;
 	out->zero = choice->zero >= 0 && choice->zero < 4 ? stages[choice->zero] : NULL;
 	out->recompute = choice->recompute;
@@ -207,9 +212,11 @@ static int list_engines(const struct post_search *search, int gpus, struct engin
 				out[count++] = (struct engine_layout){tp, ep};
 		}
 	}
-	if (count == 0)
-		out[count++] = (struct engine_layout){search->fixed_tp > 0 ? search->fixed_tp : 1,
-		                                      search->fixed_ep > 0 ? search->fixed_ep : 1};
+	if (count == 0) {
+		int tp = search->fixed_tp > 0 ? search->fixed_tp : 1;
+		int ep = search->fixed_ep > 0 ? search->fixed_ep : 1;
+		out[count++] = (struct engine_layout){tp, ep};
+	}
 	return count;
 }
 
@@ -396,9 +403,8 @@ static lk_status search_split(struct post_search *search, int engine_gpus, lk_er
 static int faster_first(const void *a, const void *b) {
 	const lk_post_choice *x = a, *y = b;
 	if (x->fits != y->fits) return y->fits - x->fits;
-	double left = x->fits ? x->step_time_s : x->peak_bytes,
-		   right = y->fits ? y->step_time_s : y->peak_bytes;
-	return (left > right) - (left < right);
+	if (x->fits) return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
+	return (x->peak_bytes > y->peak_bytes) - (x->peak_bytes < y->peak_bytes);
 }
 
 /* Keep the fastest of each split and lag. */
