@@ -1,6 +1,6 @@
 /* layout_membership.c: whether a search includes a job, and if not, what of it is left out. */
 #include "base/text.h"
-#include "launch/launch.h"
+#include "launch/emit/emit.h"
 #include "model/layout/job.h"
 #include "plan/layout_space.h"
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "model/layout/job.h"
+#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 #include "plan/layout_space.h"
 

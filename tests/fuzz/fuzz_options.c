@@ -31,8 +31,12 @@ static const lk_option options[] = {
 	{0},
 };
 /* clang-format on */
-static const lk_verb verb = {
-	.name = "fuzz", .operands = "[FILE...]", .options = options, .max_operands = 3, .rest = true};
+static const lk_verb verb = {.name = "fuzz",
+                             .operands = "[FILE...]",
+                             .options = options,
+                             .max_operands = 3,
+                             .rest = true,
+                             .request_size = sizeof(struct request)};
 
 static void check(lk_args *args, size_t index) {
 	struct request r = {.number = 1, .count = 1};
