@@ -189,7 +189,7 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 # The rows of data/calibration are read and checked once, here, by the reader of the library.
 PACK := $(B)/pack_calibration
 PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
-	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
 $(PACK): $(PACK_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -202,7 +202,7 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 # The rows of data/launch, checked against the fields that they name.
 LAUNCH_PACK := $(B)/pack_launch
 LAUNCH_PACK_C := tools/pack_launch.c src/launch/reading/job_fields.c src/launch/config/draft_facts.c src/model/layout/optimizers.c \
-	src/model/layout/job_loss.c src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+	src/model/layout/job_loss.c src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
 LAUNCH_NAMES := data/launch/words.csv data/launch/reasons.csv
 LAUNCH_TABLES := $(filter-out $(LAUNCH_NAMES),$(filter data/launch/%.csv,$(DATA)))
 $(LAUNCH_PACK): $(LAUNCH_PACK_C:%.c=$(B)/%.o)

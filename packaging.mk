@@ -61,20 +61,20 @@ FLOOR_O := $(PORTABLE)/floor/compat.o
 FLOOR_NEEDS := $(PORTABLE)/floor/.floor $(FLOOR_O)
 FLOOR_LIBS = $(FLOOR_O) -L$(PORTABLE)/floor -static-libgcc $(SYSTEM_LIBS) -lc -l:libc_nonshared.a $(PORTABLE)/floor/loader.so
 
-$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/static/base/library.o $(PORTABLE)/static/cli/hand_over.o $(PORTABLE)/static/absent.o
+$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/static/system/library.o $(PORTABLE)/static/cli/hand_over.o $(PORTABLE)/static/absent.o
 	$(call say,LINK)
 	$(Q)$(PORTABLE_LINK) -static-pie $(addprefix -Wl$(,)--wrap=,dlopen dlsym dlerror dlclose) -o $@ $(filter-out %/hand_over.o,$(CLI_O)) $(B)/commit.o $(filter %.o,$^) $(SERVE) $(STATIC) \
 		$(HELD_LIBS) $(SYSTEM_LIBS) > $@.linked
 
-$(PORTABLE)/lockstep-dynamic: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/linked/base/library.o $(PORTABLE)/floor/absent.o $(PORTABLE)/floor/start.o $(FLOOR_NEEDS)
+$(PORTABLE)/lockstep-dynamic: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/linked/system/library.o $(PORTABLE)/floor/absent.o $(PORTABLE)/floor/start.o $(FLOOR_NEEDS)
 	$(call say,LINK)
 	$(Q)$(PORTABLE_LINK) -pie -Wl,--wrap=__libc_start_main -o $@ $(CLI_O) $(B)/commit.o $(filter-out $(FLOOR_O),$(filter %.o,$^)) $(SERVE) $(STATIC) \
 		-Wl,-Bstatic $(HELD_LIBS) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
 
-$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O) $(PORTABLE)/linked/io/sqlite.o $(PORTABLE)/linked/base/library.o $(FLOOR_NEEDS)
+$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O) $(PORTABLE)/linked/io/sqlite.o $(PORTABLE)/linked/system/library.o $(FLOOR_NEEDS)
 	$(call say,LINK)
 	$(Q)$(PORTABLE_LINK) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -Wl,--exclude-libs,ALL -o $@ \
-		$(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%) $(B)/src/io/sqlite.o $(B)/src/base/library.o,$(LIB_O)) $(filter-out $(FLOOR_O),$(filter %.o,$^)) \
+		$(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%) $(B)/src/io/sqlite.o $(B)/src/system/library.o,$(LIB_O)) $(filter-out $(FLOOR_O),$(filter %.o,$^)) \
 		-Wl,-Bstatic -lsqlite3 $(filter-out $(LINKED_LIBS),$(HELD_LIBS)) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
 
 # The recorder is libc alone; it is linked again for the floor.

@@ -96,7 +96,7 @@ finish() {
 		-o -type f -exec chmod 644 {} +
 }
 
-# Packages whose libraries a package's binaries need, with versions. Those that they load by themselves (base/library.h) are
+# Packages whose libraries a package's binaries need, with versions. Those that they load by themselves (system/library.h) are
 # named by a file that links them.
 needs() {
 	local files name loaded=()

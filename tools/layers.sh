@@ -13,12 +13,13 @@ cd "$(dirname "$0")/.."
 table='
 -- src
 base:
-io:               base
+system:           base
+io:               base system
 options:          base io
-hw:               base io
-graph:            base io hw
+hw:               base system io
+graph:            base system io hw
 graph/edit:       base graph
-cost/calibration: base io
+cost/calibration: base system io
 model/network:    base io hw graph
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
@@ -30,67 +31,67 @@ launch/launchers: base model/layout launch/reading
 launch/megatron:  base model/layout launch/reading
 launch/script:    base launch/reading launch/launchers launch/megatron
 launch/config:    base io model/layout shell launch/megatron launch/script
-launch/frameworks: base io model/network model/layout launch/config
+launch/frameworks:base io model/network model/layout launch/config
 launch:           base io model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
 launch/emit:      base model/layout launch launch/config launch/frameworks
-trace/capture:    base io graph
-trace/read:       base io trace/capture
+trace/capture:    base system io graph
+trace/read:       base system io trace/capture
 trace/align:      base graph trace/capture trace/read
-trace/lift:       base io graph trace/capture trace/align
+trace/lift:       base system io graph trace/capture trace/align
 -- lang
 lang/types:       base
 lang/rewrite:     base lang/types
 lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
-lang/emit:        base io lang/rewrite lang/run lang/steps
-lang/compile:     base io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
+lang/emit:        base system io lang/rewrite lang/run lang/steps
+lang/compile:     base system io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
 -- src
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective
-cost:             base graph cost/calibration cost/collective cost/kernel
-sim:              base graph cost
+cost:             base system graph cost/calibration cost/collective cost/kernel
+sim:              base system graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base io options graph/edit cost/calibration model/network model/layout model/build launch launch/emit trace/read trace/lift cost sim rollout
+step:             base system io options graph/edit cost/calibration model/network model/layout model/build launch launch/emit trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-explain:          base options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
+explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base trace/read options explain
 -- lib
 rendezvous:       base
 -- src
-record:           base io options trace/read rendezvous
+record:           base system io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
-stalls:           base io options hw trace/read cost/collective step explain record
-plan:             base io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
-shard:            base io options cost/calibration model/network model/build cost/kernel cost sim step
-predict:          base options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
-plan/post:        base options cost/calibration predict
-rent:             base io options hw cost/calibration step predict
-doctor:           base io hw cost/calibration record rent
-jobs:             base io hw
+stalls:           base system io options hw trace/read cost/collective step explain record
+plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
+shard:            base system io options cost/calibration model/network model/build cost/kernel cost sim step
+predict:          base system options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
+plan/post:        base system options cost/calibration predict
+rent:             base system io options hw cost/calibration step predict
+doctor:           base system io hw cost/calibration record rent
+jobs:             base system io hw
 -- lang
-lang/tune:        base io cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
+lang/tune:        base system io cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
 -- study
 tables:           base io hw model/network model/layout launch cost/collective cost/kernel cost rollout step
 -- src
 collective:       base hw cost/collective cost tables
 -- study
-fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables
-calibrate/host:   base io hw
+fit:              base system io cost/calibration cost/collective cost/kernel cost rollout step tables
+calibrate/host:   base system io hw
 validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
-view/table:       base io
+view/table:       base system io
 view/timeline:    base io trace/read sim step explain predict view/table
-view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
-view/report:      base io predict view/table view/timeline view/text
-verbs:            base io
-view/reply:       base io model/layout view/text verbs
-serve:            base io options verbs
-cli:              base/check.h base/clock.h options verbs/verbs.h serve/serve.h
-mpi:              base cli
+view/text:        base system io hw model/network whatif predict explain rent calibrate view/table view/timeline
+view/report:      base system io predict view/table view/timeline view/text
+verbs:            base system io
+view/reply:       base system io model/layout view/text verbs
+serve:            base system io options verbs
+cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h
+mpi:              base system cli
 -- lib
 recorder:         io/recording.h
 recorder/overlay: recorder

@@ -8,14 +8,16 @@ cd "$(dirname "$0")/.."
 
 table='
 # file                 objects                  why nothing of a request stays
-base/context           default_context carried  what callers set up for all requests that they make without a context; the state of a thread, set back when its request ends
+system/context         default_context carried  what callers set up for all requests that they make without a context; the state of a thread, set back when its request ends
 io/sqlite              lk_sqlite once           functions of a library of the machine
 model/network/presets  all                      the presets that are compiled in, as parsed: the same in every context
 serve/http_library     lk_mhd once              functions of a library of the machine
 cli/search             ending stop_signal       the program: what a signal handler ends
 '
 
-objects=$(find "$1/src" "$1/lang" "$1/lib" "$1/study" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort)
+# An object whose source is gone is of an older tree.
+objects=$(find "$1/src" "$1/lang" "$1/lib" "$1/study" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort |
+	while read -r object; do source=${object#"$1/"}; [ ! -e "${source%.o}.c" ] || echo "$object"; done)
 [ -n "$objects" ] || { echo "tools/statics.sh: no objects in $1; run make first" >&2; exit 2; }
 printf '%s\n' $objects | xargs objdump -t | awk -v table="$table" -v root="$1/" '
 BEGIN {

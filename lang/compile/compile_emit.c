@@ -6,7 +6,7 @@
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/emit/emit.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 struct emission {
 	lc_program *p;

@@ -4,7 +4,7 @@
 #include "io/json.h"
 #include "lang/compile/compile.h"
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "base/noun.h"
 
 /* ---- check ---- */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"

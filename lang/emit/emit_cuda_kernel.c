@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "system/memory.h"
 
 lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) {
 	return (lc_dtype)lc_node_at(kernel->pass.p, id)->dtype;

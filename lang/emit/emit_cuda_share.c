@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "system/memory.h"
 #include "base/stats.h"
 #include "base/arena.h"
 

@@ -8,7 +8,7 @@
 
 #include "io/embedded.h"
 #include "lang/emit/emit.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 static const char *const runtime_files[] = {
 	"target/numbers.h",      "target/values.h",

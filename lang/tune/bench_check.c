@@ -5,7 +5,7 @@
 #include "lang/compile/compile.h"
 #include "lang/run/run.h"
 #include "lang/tune/tune.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 /* "dp=2,k=0,": the part of the sizes that concerns the mesh. */
 static void bench_check_put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {

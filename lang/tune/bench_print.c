@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"

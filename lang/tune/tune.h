@@ -2,8 +2,8 @@
 #ifndef LK_LANG_TUNE_TUNE_H
 #define LK_LANG_TUNE_TUNE_H
 
-#include "base/cutoff.h"
-#include "base/process.h"
+#include "system/cutoff.h"
+#include "system/process.h"
 #include "base/vec.h"
 #include "cost/collective/collective.h"
 #include "cost/cost.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "lang/tune/tune.h"
 #include "base/check.h"
 #include "base/sort.h"

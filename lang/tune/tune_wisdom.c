@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "io/form.h"
 #include "io/stream.h"
 #include "base/text.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "cli/cli.h"
 #include "lockstep/predict.h"
 #include "lockstep/report.h"

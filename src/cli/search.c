@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "cli/cli.h"
 
 enum { BAR = 30 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 #include "cost/cost.h"
 #include "cost/reaches.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/library.h"
-#include "base/process.h"
+#include "system/library.h"
+#include "system/process.h"
 #include "doctor/doctor.h"
 #include "lockstep/catalogue.h"
 #include "record/record.h"

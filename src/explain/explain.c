@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/noun.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/sort.h"
 #include "trace/read/read.h"
 

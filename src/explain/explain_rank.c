@@ -6,7 +6,7 @@
 
 #include "explain/explain.h"
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum {
 	FEW_EVENTS = 1 << 16 /* not worth another thread */

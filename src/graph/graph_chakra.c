@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "io/protobuf.h"
 #include "graph/graph_internal.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/context.h"
+#include "system/context.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/vec.h"

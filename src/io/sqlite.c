@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "base/library.h"
-#include "base/once.h"
+#include "system/library.h"
+#include "system/once.h"
 
 #ifdef LK_LINKED
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zstd.h>
 #include "base/check.h"
-#include "base/stop.h"
+#include "system/stop.h"
 #include "base/text.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "hw/hw.h"
 #include "jobs/jobs.h"
 

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/vec.h"
 #include "io/stream.h"
 #include "lockstep/jobs.h"

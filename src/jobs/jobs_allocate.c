@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clones.h"
+#include "system/clones.h"
 #include "jobs/jobs.h"
 
 enum {

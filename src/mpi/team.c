@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 static const char magic[8] = "LKPARTS1";
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "base/arena.h"
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "io/stream.h"
 #include "lockstep/error.h"
 #include "lockstep/plan.h"

@@ -5,10 +5,10 @@
 
 #include "base/check.h"
 #include "base/arena.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "options/command.h"
 #include "step/step.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"

@@ -24,7 +24,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/units.h"
 #include "base/sort.h"
 #include "plan/plan.h"

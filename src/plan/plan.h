@@ -18,7 +18,7 @@
 #ifndef LK_PLAN_PLAN_H
 #define LK_PLAN_PLAN_H
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/vec.h"
 #include "lockstep/plan.h"
 #include "model/layout/schedule.h"

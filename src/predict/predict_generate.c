@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "cost/calibration/calibration.h"
 
 struct many {

@@ -6,7 +6,7 @@
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 #include "io/stream.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/text.h"
 #include "predict/predict.h"
 #include "rent/rent.h"

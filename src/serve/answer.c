@@ -15,7 +15,7 @@
 #include "lockstep/catalogue.h"
 #include "lockstep/predict.h"
 #include "lockstep/view.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 #define PROGRESS_S 0.1
 

@@ -13,8 +13,8 @@
 
 #include "io/json.h"
 #include "base/check.h"
-#include "base/memory.h"
-#include "base/process.h"
+#include "system/memory.h"
+#include "system/process.h"
 
 enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
 

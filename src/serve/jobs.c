@@ -7,7 +7,7 @@
 
 #include "io/json.h"
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 static lk_job *find_job_place(lk_job_list *jobs) {
 	lk_job *oldest = NULL;

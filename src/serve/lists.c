@@ -10,7 +10,7 @@
 #include "lockstep/rent.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 static const char *const form_keys[] = {
 	[LK_FIELD_REFUSED] = "refused",

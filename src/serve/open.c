@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "system/process.h"
 #include "base/text.h"
 
 enum { WORDS = 16, COMMAND_SIZE = 1024, NAME_SIZE = 3 * LK_FOLDER_SIZE };

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/arena.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "options/command.h"
 #include "step/step.h"
 #include "base/text.h"

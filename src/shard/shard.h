@@ -3,7 +3,7 @@
 #ifndef LK_SHARD_SHARD_H
 #define LK_SHARD_SHARD_H
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/vec.h"
 #include "cost/cost.h"
 #include "cost/host_terms.h"

@@ -1,6 +1,6 @@
 /* lanes.c: loops over lanes that the compiler vectorises. They exist in several copies, selected at
  * program start, for processors with and without AVX2 and AVX-512. */
-#include "base/clones.h"
+#include "system/clones.h"
 #include "sim/sim_internal.h"
 
 /* Sources and result may be the same vector, but no iteration reads what another one writes. */

@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "base/intervals.h"
-#include "base/stop.h"
+#include "system/stop.h"
 #include "sim/sim.h"
 
 /* ==== lowered graphs: lower.c, ranks.c ====

@@ -24,7 +24,7 @@
 
 #include "stalls/stalls.h"
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/sort.h"
 
 /* ---- reads of a run ---- */

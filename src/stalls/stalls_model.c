@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum { LONGEST_CHANGE = 160 };
 

@@ -5,7 +5,7 @@
 #include "step/step.h"
 
 #include <math.h>
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/units.h"
 
 enum { COMPUTE, MEMORY, NETWORK, LINKS };

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 
 /* Values per seed: the step, its parts, the straggler's share. */

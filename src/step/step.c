@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <string.h>
-#include "base/clock.h"
-#include "base/stop.h"
+#include "system/clock.h"
+#include "system/stop.h"
 #include "base/units.h"
 #include "graph/edit/edit.h"
 #include "model/build/build.h"

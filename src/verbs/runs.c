@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "system/memory.h"
 #include "base/text.h"
 #include "io/recording.h"
 #include "lockstep/diff.h"

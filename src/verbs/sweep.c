@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 lk_status lk_combinations_open(lk_combinations *all, size_t count, lk_error *err) {
 	LK_ASSERT(count > 0);

@@ -28,7 +28,7 @@
 
 #include "base/check.h"
 #include "step/step.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 #include "base/sort.h"
 

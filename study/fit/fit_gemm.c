@@ -12,8 +12,8 @@
 #include "base/check.h"
 #include "base/fit.h"
 #include "base/stats.h"
-#include "base/context.h"
-#include "base/stop.h"
+#include "system/context.h"
+#include "system/stop.h"
 #include "base/sort.h"
 
 /* ---- the table ---- */

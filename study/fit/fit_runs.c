@@ -29,7 +29,7 @@
 #include "base/check.h"
 #include "step/step.h"
 #include "base/fit.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 #include "tables/tables.h"
 

@@ -67,7 +67,7 @@ ELSEWHERE = {
     "tests/tutorials/run.py": "Makefile",
     "tests/unit/hta_oracle.py": "tests/unit/test_explain.c",
     "tools/abi.sh": "tests/package/run.sh", "tools/exports.sh": "Makefile",
-    "tools/layers.sh": "Makefile", "tools/openapi.py": "tests/serve/test_openapi.py", "tools/portable/floor.py": "packaging.mk",
+    "tools/layers.sh": "Makefile", "tools/names.py": "Makefile", "tools/schemas.py": "tests/cli/schemas.test", "tools/openapi.py": "tests/serve/test_openapi.py", "tools/portable/floor.py": "packaging.mk",
     "tools/setup.sh": "tools/fresh_check.sh", "tools/stages.sh": "check", "tools/statics.sh": "Makefile", "tools/web_charts.sh": "Makefile",
 }
 

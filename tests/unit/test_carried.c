@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/context.h"
+#include "system/context.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
 #include "scratch.h"

@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/context.h"
-#include "base/memory.h"
-#include "base/parallel.h"
+#include "system/context.h"
+#include "system/memory.h"
+#include "system/parallel.h"
 #include "base/stats.h"
-#include "base/stop.h"
+#include "system/stop.h"
 #include "cost/calibration/calibration.h"
 #include "hw/hw.h"
 #include "io/embedded.h"

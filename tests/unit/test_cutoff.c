@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/text.h"
 #include "lockstep/compile.h"
 #include "lockstep/jobs.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "base/arena.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "trace/read/read.h"

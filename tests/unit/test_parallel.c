@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum {
 	JOBS = 100,

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 #include "base/arena.h"
 #include "step/traced.h"
-#include "base/parallel.h"
-#include "base/stop.h"
+#include "system/parallel.h"
+#include "system/stop.h"
 #include "io/stream.h"
 #include "lockstep/predict.h"
 #include "lockstep/reply.h"

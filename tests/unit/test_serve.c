@@ -21,7 +21,7 @@
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
 #include "base/arena.h"
-#include "base/process.h"
+#include "system/process.h"
 #include "serve/serve_internal.h"
 
 /* ---- what a child keeps open ---- */

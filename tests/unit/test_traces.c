@@ -14,7 +14,7 @@
 #include <time.h>
 #include <cmocka.h>
 #include "base/text.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 #include "trace/align/traces.h"
 #include "data.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/context.h"
+#include "system/context.h"
 #include "base/check.h"
 #include "base/trees.h"
 #include "cost/calibration/calibration_packed.h"

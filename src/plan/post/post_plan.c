@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
-#include "base/cutoff.h"
+#include "system/clock.h"
+#include "system/cutoff.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "base/sort.h"

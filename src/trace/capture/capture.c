@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/noun.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum {
 	MOST_WARNINGS = 64,

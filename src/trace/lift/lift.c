@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "base/stats.h"
 #include "trace/capture/capture.h"
 

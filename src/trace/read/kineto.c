@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "trace/read/kineto_internal.h"
 #include "base/noun.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum { NESTED_LISTS = 16, NESTED_HEADS = 8 };
 

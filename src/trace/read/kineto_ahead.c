@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 enum {
 	PIECE = LK_AHEAD_PIECE,

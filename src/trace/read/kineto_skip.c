@@ -5,7 +5,7 @@
 #include "trace/read/kineto_internal.h"
 
 #include "base/check.h"
-#include "base/clones.h"
+#include "system/clones.h"
 
 struct masks {
 	uint64_t quote, slash, open, close; /* bit i: byte i of the block */

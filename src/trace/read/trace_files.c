@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/heap.h"
-#include "base/parallel.h"
+#include "system/parallel.h"
 #include "io/archive.h"
 #include "io/recording.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* reply.c: answers for bindings: finds the row of a verb by name, asks it, keeps the answer as
  * JSON. */
 #include "base/arena.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "view/reply/reply.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "view/reply/reply.h"
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 
 /* ---- sweeps ---- */
 

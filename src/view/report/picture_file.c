@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "io/stream.h"
 #include "view/report/picture.h"
 #include "view/report/report.h"

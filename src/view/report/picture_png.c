@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/library.h"
+#include "system/library.h"
 #include "view/report/report.h"
 
 /* What is used of both, with opaque things as void. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "base/noun.h"

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "base/memory.h"
+#include "system/memory.h"
 #include "lockstep/catalogue.h"
 #include "view/table/table_internal.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/memory.h"
+#include "system/memory.h"
 #include "io/stream.h"
 #include "base/text.h"
 #include "lockstep/view.h"

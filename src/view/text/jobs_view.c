@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/fields.h"

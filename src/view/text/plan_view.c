@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/catalogue.h"

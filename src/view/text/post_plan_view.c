@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/cutoff.h"
+#include "system/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/post_plan.h"

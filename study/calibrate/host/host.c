@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
+#include "system/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "calibrate/host/meter.h"

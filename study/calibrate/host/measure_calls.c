@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "calibrate/host/meter.h"
 
 enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };

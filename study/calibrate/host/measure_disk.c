@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "calibrate/host/meter.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
-#include "base/library.h"
+#include "system/clock.h"
+#include "system/library.h"
 #include "calibrate/host/meter.h"
 
 enum { SMALLEST = 64, TRIED = 512, LARGEST = 4096 };

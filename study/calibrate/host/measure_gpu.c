@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/clock.h"
-#include "base/library.h"
+#include "system/clock.h"
+#include "system/library.h"
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
 

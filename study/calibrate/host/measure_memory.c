@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "calibrate/host/meter.h"

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "calibrate/host/meter.h"
 
 enum { MESSAGE = 4 << 20, TURNS = 100 };

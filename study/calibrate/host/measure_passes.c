@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "calibrate/host/meter.h"
 
 #include <../data/target/numbers.h> /* the text in emitted programs, next to src */

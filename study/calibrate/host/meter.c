@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "base/clock.h"
+#include "system/clock.h"
 #include "base/stats.h"
 
 enum { REPEATS = 500 }; /* most that are kept */

@@ -1,6 +1,6 @@
 /* clock.h: the clock by which durations are measured. */
-#ifndef LK_BASE_CLOCK_H
-#define LK_BASE_CLOCK_H
+#ifndef LK_SYSTEM_CLOCK_H
+#define LK_SYSTEM_CLOCK_H
 
 #include <time.h>
 

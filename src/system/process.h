@@ -1,7 +1,7 @@
 /* process.h: run another program by its arguments, without a shell, under a time limit, and keep
  * its output. */
-#ifndef LK_BASE_PROCESS_H
-#define LK_BASE_PROCESS_H
+#ifndef LK_SYSTEM_PROCESS_H
+#define LK_SYSTEM_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

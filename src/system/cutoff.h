@@ -1,9 +1,9 @@
 /* cutoff.h: when a search must end with the best result so far: its time is over (--search-time),
  * or the stop that its thread watches asks searches to end (Ctrl-C). */
-#ifndef LK_BASE_CUTOFF_H
-#define LK_BASE_CUTOFF_H
+#ifndef LK_SYSTEM_CUTOFF_H
+#define LK_SYSTEM_CUTOFF_H
 
-#include "base/stop.h"
+#include "system/stop.h"
 
 typedef struct lk_cutoff {
 	double until_s; /* of lk_clock_s; infinite: no limit */

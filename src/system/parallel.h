@@ -1,7 +1,7 @@
 /* parallel.h: independent jobs on several threads. Results do not depend on the number of
  * threads. */
-#ifndef LK_BASE_PARALLEL_H
-#define LK_BASE_PARALLEL_H
+#ifndef LK_SYSTEM_PARALLEL_H
+#define LK_SYSTEM_PARALLEL_H
 
 #include <stddef.h>
 #include "lockstep/error.h"

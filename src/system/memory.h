@@ -1,6 +1,6 @@
 /* memory.h: text written into memory with stdio: lk_memory_open and lk_memory_close. */
-#ifndef LK_BASE_MEMORY_H
-#define LK_BASE_MEMORY_H
+#ifndef LK_SYSTEM_MEMORY_H
+#define LK_SYSTEM_MEMORY_H
 
 #include "lockstep/view.h"
 

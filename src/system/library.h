@@ -2,8 +2,8 @@
  * other starts do not pay for finding, mapping and relocating them and their dependencies. Released
  * programs contain some of them (LK_LINKED), and the static program loads none (LK_STATIC); only
  * this header knows. */
-#ifndef LK_BASE_LIBRARY_H
-#define LK_BASE_LIBRARY_H
+#ifndef LK_SYSTEM_LIBRARY_H
+#define LK_SYSTEM_LIBRARY_H
 
 #include <stdbool.h>
 #include "lockstep/error.h"

@@ -1,6 +1,6 @@
 /* stop.h: for long-running work: whether it was asked to stop. */
-#ifndef LK_BASE_STOP_H
-#define LK_BASE_STOP_H
+#ifndef LK_SYSTEM_STOP_H
+#define LK_SYSTEM_STOP_H
 
 #include "lockstep/stop.h"
 

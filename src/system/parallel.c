@@ -1,15 +1,15 @@
 /* parallel.c: a counter from which threads take jobs. Jobs are taken in order, so when one fails
  * every earlier one has been taken already and will finish: the first error in order is the same
  * with any number of threads. */
-#include "base/parallel.h"
+#include "system/parallel.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/context.h"
-#include "base/stop.h"
+#include "system/context.h"
+#include "system/stop.h"
 
 enum { MOST_THREADS = 256 };
 

@@ -1,6 +1,6 @@
 /* memory.c: a FILE that writes into memory and reports lost data. open_memstream does not: when
  * memory runs out, glibc drops the piece without an error. */
-#include "base/memory.h"
+#include "system/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>

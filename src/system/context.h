@@ -1,7 +1,7 @@
 /* context.h: the state of a context (lockstep/context.h), and what a thread carries while it
  * answers a request. Nothing else of the library changes between requests (tools/statics.sh). */
-#ifndef LK_BASE_CONTEXT_H
-#define LK_BASE_CONTEXT_H
+#ifndef LK_SYSTEM_CONTEXT_H
+#define LK_SYSTEM_CONTEXT_H
 
 #include <stdbool.h>
 #include "lockstep/context.h"
@@ -29,9 +29,9 @@ int lk_context_thread_count(void);
  * sets back when it ends, so nothing that one request brings reaches another. */
 typedef struct lk_carried {
 	lk_context *context;            /* NULL: the default one */
-	const lk_stop *stop;            /* base/stop.h; NULL: that of the context */
+	const lk_stop *stop;            /* system/stop.h; NULL: that of the context */
 	struct lk_laid_calibration *on; /* cost/calibration; NULL: the rows of the context */
-	struct lk_queue *around;        /* base/parallel.c; the queue of the thread's job; NULL: none */
+	struct lk_queue *around; /* system/parallel.c; the queue of the thread's job; NULL: none */
 } lk_carried;
 
 /* That of this thread. */

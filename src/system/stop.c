@@ -2,8 +2,8 @@
  *
  * It is part of the request's context, so that not every long-running function has to pass it on.
  * It never changes a result, only whether there is one. */
-#include "base/stop.h"
-#include "base/context.h"
+#include "system/stop.h"
+#include "system/context.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

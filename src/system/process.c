@@ -1,7 +1,7 @@
 /* process.c: fork, two pipes, poll with a deadline. The program is its own process group, which
  * gets SIGTERM (so that launchers end what they have started) and two seconds later SIGKILL: at the
  * deadline, and when the waiting thread is asked to stop. */
-#include "base/process.h"
+#include "system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/stop.h"
+#include "system/clock.h"
+#include "system/stop.h"
 
 extern char **environ;
 

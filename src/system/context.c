@@ -1,5 +1,5 @@
 /* context.c: contexts, the default one, and which one a thread uses. */
-#include "base/context.h"
+#include "system/context.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

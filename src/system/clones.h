@@ -1,8 +1,8 @@
 /* clones.h: loops that the compiler vectorises. A function with LK_CLONES exists in several copies,
  * selected at program start, for processors with and without AVX2 and AVX-512; all give the same
  * bits as long as no product is added to something (no fused multiply-add). */
-#ifndef LK_BASE_CLONES_H
-#define LK_BASE_CLONES_H
+#ifndef LK_SYSTEM_CLONES_H
+#define LK_SYSTEM_CLONES_H
 
 #include <limits.h> /* identifies the C library */
 

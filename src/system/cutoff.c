@@ -1,6 +1,6 @@
 /* cutoff.c: the end of a search, by its clock or by request. */
-#include "base/clock.h"
-#include "base/cutoff.h"
+#include "system/clock.h"
+#include "system/cutoff.h"
 
 #include <math.h>
 #include <stddef.h>

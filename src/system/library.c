@@ -1,5 +1,5 @@
 /* library.c: functions of a shared library, resolved when needed. */
-#include "base/library.h"
+#include "system/library.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

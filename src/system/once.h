@@ -1,6 +1,6 @@
 /* once.h: lazy loading that may fail: then nothing is loaded, and the next caller tries again. */
-#ifndef LK_BASE_ONCE_H
-#define LK_BASE_ONCE_H
+#ifndef LK_SYSTEM_ONCE_H
+#define LK_SYSTEM_ONCE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
