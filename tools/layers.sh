@@ -62,7 +62,7 @@ diff:             base trace/read options explain
 rendezvous:       base
 -- src
 record:           base system io options trace/read rendezvous
-compose:          base hw graph trace/read cost/collective step
+compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/build cost/kernel cost sim step
@@ -84,7 +84,7 @@ validate:         base io options hw cost/calibration model/network model/layout
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
 view/table:       base system io
-view/timeline:    base io trace/read sim step explain predict view/table
+view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/network whatif predict explain rent calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
 verbs:            base system io

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/arena.h"
 #include "compose/compose.h"
 #include "base/text.h"

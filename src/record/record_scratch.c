@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "record/record.h"
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"

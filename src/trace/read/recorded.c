@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "base/sort.h"

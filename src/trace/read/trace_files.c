@@ -1,5 +1,5 @@
 /* trace_files.c: files and folders, listed and read in parallel. */
-#include "base/listing.h"
+#include "system/listing.h"
 #include "base/arena.h"
 #include "trace/read/read.h"
 

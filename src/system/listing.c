@@ -1,5 +1,5 @@
 /* listing.c: readdir returns names in arbitrary order, and NULL both at the end and on failure. */
-#include "base/listing.h"
+#include "system/listing.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* listing.h: all names in a folder, in an order independent of the file system. */
-#ifndef LK_BASE_LISTING_H
-#define LK_BASE_LISTING_H
+#ifndef LK_SYSTEM_LISTING_H
+#define LK_SYSTEM_LISTING_H
 
 #include <stddef.h>
 #include "base/arena.h"
