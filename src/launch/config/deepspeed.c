@@ -16,6 +16,8 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
+LK_KEYS(deepspeed);
+
 enum { PATH_BYTES = 96 };
 
 /* The file while it is read. */

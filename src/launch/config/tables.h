@@ -5,21 +5,9 @@
 
 #include "launch/config/config.h"
 
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
-	lk_keys_deepspeed[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[],
-	lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[], lk_keys_primus[], lk_keys_trainer[],
-	lk_keys_torchtune[], lk_keys_trainer_megatron[], lk_keys_trainer_llama_factory[],
-	lk_keys_verl[];
-
-/* NeMo RL: keys of all files; of files that generate, and of their engine; of files that only
- * train; of the training back end. */
-extern const lk_key lk_keys_nemo_rl_common[], lk_keys_nemo_rl_rollout[],
-	lk_keys_nemo_rl_rollout_vllm[], lk_keys_nemo_rl_rollout_sglang[],
-	lk_keys_nemo_rl_rollout_tensorrt[], lk_keys_nemo_rl_rollout_megatron[],
-	lk_keys_nemo_rl_no_rollout[], lk_keys_nemo_rl_tensor[], lk_keys_nemo_rl_megatron[];
-
-/* Command lines whose settings are dotted paths. */
-extern const lk_key lk_keys_nemo[], lk_keys_torchtitan[], lk_keys_bridge[];
+/* Declares the table of a file, for the file that reads it: data/launch/NAME.csv is LK_KEYS(NAME),
+ * its part PART LK_KEYS(NAME_PART). */
+#define LK_KEYS(name) extern const lk_key lk_keys_##name[]
 
 /* A setting of a configuration and the flag that has another name. */
 typedef struct lk_renamed {

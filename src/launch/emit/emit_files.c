@@ -7,7 +7,14 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "launch/config/tables.h"
 #include "launch/emit/rows.h"
+
+LK_KEYS(axolotl);
+LK_KEYS(trainer_llama_factory);
+LK_KEYS(nanotron);
+LK_KEYS(accelerate);
+LK_KEYS(trainer);
 
 /* ---- shared ---- */
 

@@ -17,6 +17,10 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(nemo);
+LK_KEYS(torchtitan);
+LK_KEYS(bridge);
+
 #define NEMO   LK_DIALECT_NEMO
 #define TITAN  LK_DIALECT_TORCHTITAN
 #define BRIDGE LK_DIALECT_BRIDGE

@@ -8,15 +8,10 @@
 #include "io/document.h"
 #include "launch/frameworks/frameworks.h"
 
-/* In the order of trying: stricter recognisers come first. */
 static const lk_framework *const frameworks[] = {
-	&lk_framework_megatron_test, &lk_framework_primus,      &lk_framework_nemo_rl,
-	&lk_framework_verl,          &lk_framework_axolotl,     &lk_framework_nanotron,
-	&lk_framework_megatron_yaml, &lk_framework_automodel,   &lk_framework_llama_factory_v1,
-	&lk_framework_llama_factory, &lk_framework_accelerate,  &lk_framework_maxtext,
-	&lk_framework_mosaic,        &lk_framework_titan,       &lk_framework_nemo,
-	&lk_framework_bridge,        &lk_framework_primus_part, &lk_framework_neox,
-	&lk_framework_deepspeed,     &lk_framework_torchtune,   &lk_framework_trainer,
+#define FRAMEWORK(name) &lk_framework_##name,
+	LK_FRAMEWORKS(FRAMEWORK)
+#undef FRAMEWORK
 };
 
 /* ---- DeepSpeed's file, which deepspeed.c reads */

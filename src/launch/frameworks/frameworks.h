@@ -21,12 +21,16 @@ typedef struct lk_framework {
 	lk_status (*translate)(const lk_config *config, lk_words *words);
 } lk_framework;
 
-extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml,
-	lk_framework_primus, lk_framework_primus_part, lk_framework_nemo_rl, lk_framework_automodel,
-	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
-	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
-	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
-	lk_framework_maxtext, lk_framework_titan, lk_framework_torchtune, lk_framework_verl;
+/* All of them, in the order of trying: stricter recognisers come first. */
+/* clang-format off */
+#define LK_FRAMEWORKS(X) \
+	X(megatron_test) X(primus) X(nemo_rl) X(verl) X(axolotl) X(nanotron) X(megatron_yaml) \
+	X(automodel) X(llama_factory_v1) X(llama_factory) X(accelerate) X(maxtext) X(mosaic) X(titan) \
+	X(nemo) X(bridge) X(primus_part) X(neox) X(deepspeed) X(torchtune) X(trainer)
+/* clang-format on */
+#define LK_FRAMEWORK_NAMED(name) extern const lk_framework lk_framework_##name;
+LK_FRAMEWORKS(LK_FRAMEWORK_NAMED)
+#undef LK_FRAMEWORK_NAMED
 
 /* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
  * says something of the job. */

@@ -8,6 +8,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(accelerate);
+
 /* A degree of 1 leaves that of the other kind of sequence parallelism. */
 /* A file written by hand may lack compute_environment. */
 static bool accelerate_is(const lk_value *root) {

@@ -14,6 +14,8 @@
 #include "launch/frameworks/frameworks.h"
 #include "model/network/model.h"
 
+LK_KEYS(automodel);
+
 static bool automodel_is(const lk_value *root) {
 	const char *target = lk_config_text(lk_config_at(root, "model._target_"));
 	return lk_config_at(root, "step_scheduler") ||

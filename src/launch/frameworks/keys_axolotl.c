@@ -9,6 +9,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(axolotl);
+
 static bool axolotl_is(const lk_value *root) {
 	return lk_config_at(root, "base_model") != NULL &&
 	       (lk_config_at(root, "sequence_len") != NULL || lk_config_at(root, "datasets") != NULL);

@@ -5,6 +5,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(llama_factory_v1);
+
 static bool factory_v1_is(const lk_value *root) {
 	return lk_config_at(root, "model") &&
 	       (lk_config_at(root, "model_class") || lk_config_at(root, "dist_config"));

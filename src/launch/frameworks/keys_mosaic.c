@@ -9,6 +9,9 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(llm_foundry);
+LK_KEYS(maxtext);
+
 static bool mosaic_is(const lk_value *root) {
 	return lk_config_at(root, "max_duration") &&
 	       (lk_config_at(root, "global_train_batch_size") || lk_config_at(root, "variables"));

@@ -9,6 +9,8 @@
 #include "launch/frameworks/frameworks.h"
 #include "model/network/model.h"
 
+LK_KEYS(nanotron);
+
 static bool nanotron_is(const lk_value *root) {
 	return lk_config_at(root, "parallelism") && lk_config_at(root, "tokens") &&
 	       lk_config_at(root, "model.model_config");

@@ -12,6 +12,16 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(nemo_rl_rollout_sglang);
+LK_KEYS(nemo_rl_rollout_tensorrt);
+LK_KEYS(nemo_rl_rollout_megatron);
+LK_KEYS(nemo_rl_rollout_vllm);
+LK_KEYS(nemo_rl_megatron);
+LK_KEYS(nemo_rl_tensor);
+LK_KEYS(nemo_rl_rollout);
+LK_KEYS(nemo_rl_common);
+LK_KEYS(nemo_rl_no_rollout);
+
 /* The options of the engine that generates. */
 static const lk_key *nemo_rl_engine(const lk_config *config) {
 	const char *name = lk_config_text(lk_config_at(config->root, "policy.generation.backend"));

@@ -15,6 +15,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(neox);
+
 static bool neox_is(const lk_value *root) {
 	return lk_config_at(root, "pipe_parallel_size") || lk_config_at(root, "pipe-parallel-size") ||
 	       lk_config_at(root, "model_parallel_size") || lk_config_at(root, "model-parallel-size") ||

@@ -16,6 +16,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(openrlhf);
+
 bool lk_openrlhf_is(const char *program) {
 	return strncmp(program, "openrlhf.", 9) == 0;
 }

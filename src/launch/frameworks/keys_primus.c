@@ -12,6 +12,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(primus);
+
 static const char *const trainers[] = {"pre_trainer", "post_trainer", "sft_trainer"};
 
 /* The module that trains; NULL: none does. */

@@ -11,6 +11,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(torchtune);
+
 static const char *torchtune_text(const lk_value *root, const char *path) {
 	const char *text = lk_config_text(lk_config_at(root, path));
 	return text ? text : "";

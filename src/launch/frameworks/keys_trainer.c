@@ -12,6 +12,9 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(trainer);
+LK_KEYS(trainer_megatron);
+
 static bool factory_is(const lk_value *root) {
 	return lk_config_at(root, "model_name_or_path") &&
 	       (lk_config_at(root, "finetuning_type") || lk_config_at(root, "cutoff_len") ||

@@ -21,6 +21,8 @@
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
+LK_KEYS(verl);
+
 #define MODEL "actor_rollout_ref.model."
 #define ACTOR "actor_rollout_ref.actor."
 #define CORE  ACTOR "megatron."
