@@ -153,8 +153,7 @@ STAMP_datafiles := $(DATA) charts $(CHARTS)
 STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
 STAMP_mpi := $(if $(HAS_MPI),yes)
 STAMPS := flags sources datafiles commit mpi
-kept = $(file < $(B)/$1)
-changed = $(or $(if $(wildcard $(B)/$1),,yes),$(subst x$(kept),,x$(STAMP_$1)),$(subst x$(STAMP_$1),,x$(kept)))
+changed = $(shell printf '%s\n' '$(subst ','\'',$(STAMP_$1))' | cmp -s - $(B)/$1 || echo yes)
 $(foreach s,$(STAMPS),$(if $(call changed,$s),$(eval $(B)/$s: FORCE)))
 $(STAMPS:%=$(B)/%):
 	@mkdir -p $(B)
