@@ -60,11 +60,12 @@ static bool maxtext_is(const lk_value *root) {
  * minimal_with_context), or some of it. */
 static lk_status maxtext_policy(const lk_config *config, lk_draft *draft) {
 	char *policy = draft->recompute_text;
-	if (!*policy || strcmp(policy, "full") == 0)
-		return lk_copy(policy, sizeof draft->recompute_text, "full"), LK_OK;
-	LK_TRY(lk_launch_assume(config->reading,
-	                        "remat_policy %.40s is priced as selective recomputation", policy));
-	return lk_copy(policy, sizeof draft->recompute_text, "selective"), LK_OK;
+	bool full = !*policy || strcmp(policy, "full") == 0;
+	if (!full)
+		LK_TRY(lk_launch_assume(config->reading,
+		                        "remat_policy %.40s is priced as selective recomputation", policy));
+	lk_copy(policy, sizeof draft->recompute_text, full ? "full" : "selective");
+	return LK_OK;
 }
 
 static lk_status maxtext_translate(const lk_config *config, lk_words *words) {

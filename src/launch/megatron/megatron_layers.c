@@ -7,7 +7,6 @@
 #include "launch/megatron/megatron.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,18 +135,17 @@ static lk_status check_letters(lk_reading *reading, const lk_megatron *megatron)
 /* Where stages begin, as Megatron-LM's layout of a pipeline says it: "Et*3|t*4L". */
 static lk_status hybrid_stages(lk_reading *reading, const lk_megatron *megatron, lk_job *job) {
 	char layout[sizeof job->pipeline_layout];
-	size_t used = (size_t)snprintf(layout, sizeof layout, "E");
-	for (const char *at = megatron->hybrid; used < sizeof layout; at++) {
+	lk_text text = lk_text_begin(layout, sizeof layout);
+	lk_text_add(&text, "E");
+	for (const char *at = megatron->hybrid;; at++) {
 		size_t layers = strcspn(at, "|");
-		if (layers > 0)
-			used += (size_t)snprintf(layout + used, sizeof layout - used, "t*%zu", layers);
+		if (layers > 0) lk_text_add(&text, "t*%zu", layers);
 		at += layers;
 		if (!*at) break;
-		if (used < sizeof layout)
-			used += (size_t)snprintf(layout + used, sizeof layout - used, "|");
+		lk_text_add(&text, "|");
 	}
-	if (used < sizeof layout) used += (size_t)snprintf(layout + used, sizeof layout - used, "L");
-	if (used >= sizeof layout)
+	lk_text_add(&text, "L");
+	if (lk_text_full(&text))
 		return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		               "--hybrid-layer-pattern: more stages than are read");
 	lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, layout);

@@ -9,23 +9,18 @@
 #include "launch/reading/reading.h"
 #include "model/layout/job.h"
 
-#include <stdio.h>
+#include "base/text.h"
 
 /* So many stages of so many layers, in the form of Megatron-LM's layout. */
-static size_t stages_add(char *out, size_t size, size_t used, int stages, int layers) {
-	int n = 0;
-	if (used < size && stages > 0 && layers > 0)
-		n = snprintf(out + used, size - used, "(t*%d|)*%d", layers, stages);
-	return used + (size_t)(n > 0 ? n : 0);
+static void stages_add(lk_text *text, int stages, int layers) {
+	if (stages > 0 && layers > 0) lk_text_add(text, "(t*%d|)*%d", layers, stages);
 }
 
 bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int last_less) {
 	int stages = job->pp * (job->vp > 1 ? job->vp : 1);
 	LK_ASSERT(stages > 0);
 	int all = model->layers + first_less + last_less, each = all / stages, more = all % stages;
-	char *out = job->pipeline_layout;
-	size_t size = sizeof job->pipeline_layout, used;
-	job->pipeline_layout[0] = '\0';
+	lk_text text = lk_text_begin(job->pipeline_layout, sizeof job->pipeline_layout);
 	job->account_embedding = job->account_loss = false;
 	if (stages < 2 || model->mtp_layers > 1 || model->decoder_layers > 0) return false;
 	if (more == 0 && first_less <= 1 && last_less <= 1) {
@@ -37,14 +32,14 @@ bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int las
 	if (first < 0 || last < 0 || each < 1) return false;
 	int larger = more > 1 ? more - 1 : 0;
 	LK_ASSERT(first + larger * (each + 1) + (stages - 2 - larger) * each + last == model->layers);
-	used = first > 0 ? (size_t)snprintf(out, size, "Et*%d|", first)
-	                 : (size_t)snprintf(out, size, "E|");
-	used = stages_add(out, size, used, larger, each + 1);
-	used = stages_add(out, size, used, stages - 2 - larger, each);
-	if (last > 0 && used < size) used += (size_t)snprintf(out + used, size - used, "t*%d", last);
-	if (used < size)
-		used += (size_t)snprintf(out + used, size - used, "%sL", model->mtp_layers ? "m" : "");
-	if (used < size) return true;
+	lk_text_add(&text, "E");
+	if (first > 0) lk_text_add(&text, "t*%d", first);
+	lk_text_add(&text, "|");
+	stages_add(&text, larger, each + 1);
+	stages_add(&text, stages - 2 - larger, each);
+	if (last > 0) lk_text_add(&text, "t*%d", last);
+	lk_text_add(&text, "%sL", model->mtp_layers ? "m" : "");
+	if (!lk_text_full(&text)) return true;
 	job->pipeline_layout[0] = '\0';
 	return false;
 }

@@ -21,7 +21,10 @@ static lk_status report_put_result(lk_report *writer, const lk_report_job *job, 
                                    lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
-	if (!job->result) return lk_json_put_null(writer, "result"), LK_OK;
+	if (!job->result) {
+		lk_json_put_null(writer, "result");
+		return LK_OK;
+	}
 	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = job->result(job->answer, false, file, err);

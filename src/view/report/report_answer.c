@@ -495,7 +495,10 @@ static lk_status put_object(lk_report *writer, const struct answer *answer, cons
                             const lk_value *value, lk_error *err) {
 	lk_value row = *value;
 	const lk_value rows = {.kind = LK_JSON_ARRAY, .count = 1, .items = &row};
-	if (is_breakdown(value)) return put_breakdown(writer, title, value), LK_OK;
+	if (is_breakdown(value)) {
+		put_breakdown(writer, title, value);
+		return LK_OK;
+	}
 	LK_TRY(put_rows(writer, answer, title, &rows, err));
 	return put_members(writer, answer, title, value, err);
 }
@@ -503,7 +506,10 @@ static lk_status put_object(lk_report *writer, const struct answer *answer, cons
 static lk_status put_value(lk_report *writer, const struct answer *answer, const char *title,
                            const lk_value *value, lk_error *err) {
 	if (value->kind == LK_JSON_OBJECT) return put_object(writer, answer, title, value, err);
-	if (all_are(value, LK_JSON_STRING)) return put_texts(writer, title, value), LK_OK;
+	if (all_are(value, LK_JSON_STRING)) {
+		put_texts(writer, title, value);
+		return LK_OK;
+	}
 	if (!all_are(value, LK_JSON_OBJECT)) return LK_OK;
 	LK_TRY(put_rows(writer, answer, title, value, err));
 	/* Arrays inside of rows: tables of their own. */

@@ -19,11 +19,9 @@ static const lk_column fitted_columns[] = {
 
 /* Three digits say enough to people; the file has six. */
 static void short_numbers(const lk_calibration_row *row, char *out, size_t size) {
-	size_t used = 0;
-	*out = '\0';
-	for (int i = 0; i < row->count && used < size; i++)
-		used += (size_t)snprintf(out + used, size - used, "%s%s %.3g", i ? ", " : "",
-		                         row->numbers[i].name, row->numbers[i].value);
+	lk_text text = lk_text_begin(out, size);
+	for (int i = 0; i < row->count; i++)
+		lk_text_add(&text, "%s%s %.3g", i ? ", " : "", row->numbers[i].name, row->numbers[i].value);
 }
 
 static lk_table *fitted_table(const lk_calibrated *calibrated) {
