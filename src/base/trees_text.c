@@ -57,8 +57,11 @@ const char *lk_trees_text(lk_arena *arena, const lk_trees *trees) {
 /* ---- reading ---- */
 
 static int trees_text_digit(char c) {
-	const char *found = c ? strchr(digits, c) : NULL;
-	return found ? (int)(found - digits) : -1;
+	if (c >= 'A' && c <= 'Z') return c - 'A';
+	if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+	if (c >= '0' && c <= '9') return c - '0' + 52;
+	if (c == '+') return 62;
+	return c == '-' ? 63 : -1;
 }
 
 static bool trees_text_read_number(const char **text, double low, double high, double *out) {
