@@ -349,8 +349,8 @@ static void mpi_map_put_head(FILE *out, const char *name, takes what) {
 		[NOTHING] = "",
 		[ITEM] = ", int64_t item",
 		[TRIPS] = ", int64_t item, int64_t from, int64_t to",
-		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip, "
-					"bool alone",
+		[ARRIVED] = (", int64_t item, int64_t from, int64_t to, const void *arrived, "
+	                 "int64_t skip, bool alone"),
 	};
 	fprintf(out, "%s void %s(rt_run *run%s) {\n",
 	        what == ARRIVED ? "RT_UNFOLDED" : "RT_LOOPS static", name, rest[what]);

@@ -101,7 +101,7 @@ static void put_pass_call(const lc_ring *ring, const char *name, const char *fro
                           FILE *out) {
 	static const char *const kinds[] = {"\tif (arrived) ", "\telse "};
 	bool scatters = ring->scatter >= 0;
-	for (int alone = 0; alone <= scatters; alone++)
+	for (int alone = 0; alone < (scatters ? 2 : 1); alone++)
 		fprintf(out, "%s%s_pass(run, item, %s, %s, arrived, piece->at - piece->begin, %s);\n",
 		        scatters ? kinds[alone] : "\t", name, from, to, lk_bool_text(alone));
 }
