@@ -98,12 +98,9 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 /* Free an answer and everything it points to; accepts NULL. */
 void lk_compose_free(lk_composed *composed);
 
-/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
- * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: program, cluster, world, nodes,
- * ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {device_s, own_s, files_s,
- * transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike, calls, bytes, own_s,
- * own_low_s, own_high_s, asleep_s, device_s, device_low_s, device_high_s, beside_s, parts}],
- * operations, messages_measured, notes. Tables have a row for each class. */
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT:
+ * the format needs a path; LK_ERR_IO; LK_ERR_MEMORY. The keys of the JSON are in
+ * docs/reference/schemas/compose.json. Tables have a row for each class. */
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err);
 

@@ -150,12 +150,10 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 /* Free an answer and everything it points to; accepts NULL. */
 void lk_jobs_free(lk_jobs_answer *answer);
 
-/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
- * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with `verbose` one
- * per job and policy, of energy one per buffer. JSON: {gpus, gpu, load, cut_off, policies:
- * [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used, restarts, done, ratio}], jobs:
- * [{job, model, submit_s, samples, gpus, batch, user, group, rates: [{gpus, batch, samples_per_s}],
- * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], energy, notes}. */
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT:
+ * the format needs a path; LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with
+ * `verbose` one per job and policy, of energy one per buffer. The keys of the JSON are in
+ * docs/reference/schemas/jobs.json. */
 lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

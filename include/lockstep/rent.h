@@ -156,16 +156,9 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 /* Free an answer and everything it points to; accepts NULL. */
 void lk_rent_free(lk_rent *rent);
 
-/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
- * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, unit, deadline_h,
- * budget_usd, considered, within_limits, gpus_searched, cut_off, search_complete, searched,
- * choices: [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
- * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
- * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh,
- * carbon_kg, power_usd, pareto, in_time, in_budget, chance, gpus_searched, search_end, reproduce}],
- * functions: [{platform, level, memory_mib, calls, call_s, instances, seconds, gib_s, cost_usd,
- * pareto, in_time, in_budget}], cheapest, fastest, most, ties, settle, nothing, reproduce,
- * notes}. */
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT:
+ * the format needs a path; LK_ERR_IO; LK_ERR_MEMORY. The keys of the JSON are in
+ * docs/reference/schemas/rent.json. */
 lk_status lk_rent_print(const lk_rent *rent, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

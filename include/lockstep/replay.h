@@ -124,12 +124,9 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 /* Free a replay and everything it points to; accepts NULL. */
 void lk_replay_free(lk_replay *replay);
 
-/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
- * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: summary {held_out,
- * geomean_error, baseline_error, predicted, parts_error, device_known_shape}, ranks [{rank, path,
- * steps [{number, measured_us, predicted_us, baseline_us, left_out, parts}]}], uncovered, notes,
- * warnings; of execution traces also execution_traces {modelled, timed, uncovered, nothing, hosts,
- * host_times, host_times_by_mean}. */
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT:
+ * the format needs a path; LK_ERR_IO; LK_ERR_MEMORY. The keys of the JSON are in
+ * docs/reference/schemas/replay.json. */
 lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err);
 

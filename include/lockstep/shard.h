@@ -124,12 +124,10 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 /* Free an answer and everything it points to; accepts NULL. */
 void lk_shard_free(lk_shard_answer *answer);
 
-/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
- * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in TEXT,
- * everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, cut_off,
- * step_s, placed_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s,
- * reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces
- * [..], sharders [..], model, cluster, basis, reproduce. */
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT:
+ * the format needs a path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in TEXT,
+ * everything in JSON, the pieces elsewhere. The keys of the JSON are in
+ * docs/reference/schemas/shard.json. */
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
                          const char *path, FILE *out, lk_error *err);
 /* Write the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks,

@@ -100,9 +100,7 @@ void lk_simulate_free(lk_simulation *simulation); /* accepts NULL */
 lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_outputs *outputs,
                                   lk_error *err);
 
-/* Print as JSON; LK_ERR_IO, LK_ERR_MEMORY. Keys: step_time_s, ranks, ranks_simulated,
- * operations_run, cluster, programs: [{name, rank, finish_s, peak_bytes, compute_s, exposed_s,
- * hidden_s}]. */
+/* Print as JSON; LK_ERR_IO, LK_ERR_MEMORY. The keys are in docs/reference/schemas/simulate.json. */
 lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error *err);
 
 /* Options for callers that use texts; the program has no such verb, `lockstep whatif` reads the

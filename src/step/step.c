@@ -153,6 +153,7 @@ static void keep_shared(const lk_step *step, bool *keep) {
  * once. */
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_operation_count all = step_count_operations(out, NULL);
+	LK_ASSERT(out->share >= 0 && out->share <= 1);
 	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
@@ -258,6 +259,8 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
+/* Where a report or a trace needs all micro-batches, few of them are asked first: whether they
+ * settle decides how much of the whole is simulated unfolded. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {
 	static const int more[] = {1, 3}; /* some steps settle only after three times as long */

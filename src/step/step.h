@@ -69,9 +69,9 @@ typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
 	int left_out;    /* omitted micro-batches */
-	double share;    /* number of its micro-batches that determine its time; 0: all. The limit of
-	                    operations simulated unfolded is based on it, so that a full step takes the
-	                    same time as one derived from few */
+	double share;    /* fraction of its micro-batches that determine its time, in (0, 1]; 0: all.
+	                    The limit of operations simulated unfolded is divided by it, so that a step
+	                    of all micro-batches takes the same time as one derived from few */
 	lk_costs costs;
 	lk_fold *fold; /* NULL when exact */
 	lk_sim_result sim;

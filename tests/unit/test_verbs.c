@@ -81,8 +81,8 @@ static void jobs_are_filled_as_by_predict(void **state) {
 	check_job(&lk_rent_verb, offsetof(lk_rent_request, job));
 }
 
-static lk_status fill(const lk_verb_row *row, int count, const char *const *words, void *request,
-                      lk_error *err) {
+static lk_status fill_request(const lk_verb_row *row, int count, const char *const *words,
+                              void *request, lk_error *err) {
 	lk_args args;
 	const lk_outputs outputs = {0};
 	assert_int_equal(lk_args_parse(row->verb, count, words, &args, err), LK_OK);
@@ -102,15 +102,15 @@ static void operands_name_the_job(void **state) {
 	lk_predict_request predict;
 	lk_plan_request plan;
 	lk_rent_request rent;
-	assert_int_equal(fill(&lk_row_predict, 1, network, &predict, &err), LK_OK);
+	assert_int_equal(fill_request(&lk_row_predict, 1, network, &predict, &err), LK_OK);
 	assert_string_equal(predict.model, "gpt2");
 	assert_null(predict.config);
-	assert_int_equal(fill(&lk_row_plan, 1, file, &plan, &err), LK_OK);
+	assert_int_equal(fill_request(&lk_row_plan, 1, file, &plan, &err), LK_OK);
 	assert_string_equal(plan.job.config, "run.sh");
 	assert_null(plan.job.model);
-	assert_int_equal(fill(&lk_row_rent, 1, file, &rent, &err), LK_OK);
+	assert_int_equal(fill_request(&lk_row_rent, 1, file, &rent, &err), LK_OK);
 	assert_string_equal(rent.job.model, "run.sh");
-	assert_int_equal(fill(&lk_row_rent, 2, twice, &rent, &err), LK_ERR_INPUT);
+	assert_int_equal(fill_request(&lk_row_rent, 2, twice, &rent, &err), LK_ERR_INPUT);
 	assert_string_equal(err.where, "--model");
 }
 

@@ -1,6 +1,5 @@
-/* candidates.c: words that shells offer as values of options and as first operands, where the
- * option table does not hold them itself: names of the catalogues, and words that an option takes
- * alongside others. */
+/* candidates.c: words that shells offer as values of options and as first operands, in addition to
+ * the choices in option tables: names in the catalogues, and common values of free texts. */
 #include <string.h>
 
 #include "lockstep/catalogue.h"
