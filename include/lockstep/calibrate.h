@@ -27,7 +27,7 @@ enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE
 
 /* The request. Texts are borrowed; NULL: not given. */
 typedef struct lk_calibrate_request {
-	const char *kind;  /* "ops", "collectives", "memory", "slowdown", "models", "inference", "runs"
+	const char *kind;  /* "ops", "kernels", "collectives", "memory", "slowdown", "models", "inference", "runs"
 	                      or  "host" */
 	const char *table; /* the measurements, .csv or .csv.gz, "-" standard input; unused for
 	                    * "host" */

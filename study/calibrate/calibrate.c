@@ -28,6 +28,7 @@ static const struct kind {
 	const char *table;    /* an example of it */
 } kinds[] = {
 	{"ops", lk_calibrate_ops, "ops_fp16.csv.gz"},
+	{"kernels", lk_calibrate_laws, "kernels_gemm_2026.csv.gz"},
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
 	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
@@ -72,17 +73,19 @@ static lk_status calibrate_find_kind(const char *name, const struct kind **out, 
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is not a kind of calibration",
 	        lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
-	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, inference, runs, "
-	                    "overheads and host");
+	return lk_hint(
+		err, "give one of ops, kernels, collectives, memory, slowdown, models, inference, runs, "
+			 "overheads and host");
 }
 
 static lk_status check_table(const lk_calibrate_request *request, const struct kind *kind,
                              lk_error *err) {
 	if (!kind->fit && request->table) {
 		lk_fail(err, LK_ERR_INPUT, "calibrate host", "it measures this machine and reads no file");
-		return lk_hint(err, "say ops, collectives, memory, slowdown, models, inference, runs or "
-		                    "overheads for a table; "
-		                    "-f FILE names the output");
+		return lk_hint(
+			err, "say ops, kernels, collectives, memory, slowdown, models, inference, runs or "
+				 "overheads for a table; "
+				 "-f FILE names the output");
 	}
 	if (!kind->fit) return LK_OK;
 	const struct {

@@ -3,6 +3,7 @@
  * width the fit had not seen. */
 #include "base/arena.h"
 #include "calibrate/calibrate.h"
+#include "fit/fits.h"
 #include "validate/validate.h"
 
 static lk_status fit_groups(lk_memory_table *table, const char *source, const char *date,
@@ -52,5 +53,18 @@ lk_status lk_calibrate_ops(lk_stream *in, const char *source, const char *date, 
 	if (status == LK_OK) status = lk_calibrate_gemm(&samples, source, date, out, err);
 	if (status == LK_OK) status = lk_calibrate_memory(&samples, source, date, out, err);
 	lk_vec_free(&samples);
+	return status;
+}
+
+/* ---- calibrate kernels ----
+ *
+ * `lockstep calibrate kernels`: numbers of kernel laws from a table of isolated kernels. */
+
+lk_status lk_calibrate_laws(lk_stream *in, const char *source, const char *date,
+                            lk_calibration *out, lk_error *err) {
+	lk_kernel_rows rows = {0};
+	lk_status status = lk_kernel_rows_read(&out->arena, in, &rows, err);
+	if (status == LK_OK) status = lk_kernel_fit_rows(&rows, source, date, out, err);
+	lk_vec_free(&rows);
 	return status;
 }

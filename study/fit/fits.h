@@ -93,6 +93,30 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
                             bool messages, const char *without, lk_coll_range *out, int *points,
                             lk_error *err);
 
+/* ---- kernel_fit: numbers of kernel laws (cost/kernel/laws.h) from tables of isolated kernels. */
+
+/* The rows of one series on one device. */
+typedef struct lk_kernel_group {
+	const lk_kernel_row **rows;
+	size_t count;
+} lk_kernel_group;
+
+enum { LK_KERNEL_FOLDS = 5 };
+
+/* Divide the rows that are not refused into groups; memory from the arena. */
+lk_status lk_kernel_groups_of(lk_arena *arena, const lk_kernel_rows *rows, lk_kernel_group **groups,
+                              size_t *count, lk_error *err);
+/* The fold of a row: whole shapes. */
+int lk_kernel_fold(const lk_kernel_row *row);
+/* Fit numbers[law->count] to the rows outside a fold; -1: to all. */
+lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbers, lk_error *err);
+/* Fill seconds[row] of every row of a group that is large enough, from fits without its fold. */
+lk_status lk_kernel_cross(const lk_kernel_rows *rows, const lk_kernel_group *groups, size_t count,
+                          double *seconds, lk_error *err);
+/* Append a calibration row for each group that is large enough. */
+lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, const char *date,
+                             lk_calibration *out, lk_error *err);
+
 /* ---- fit_runs: base constants and stack profiles from measured training runs. */
 
 typedef struct lk_runs_fit lk_runs_fit;

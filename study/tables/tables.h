@@ -8,6 +8,7 @@
 #include "cost/collective/collective.h"
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"
+#include "cost/kernel/laws.h"
 #include "hw/hw.h"
 #include "io/stream.h"
 #include "model/layout/job.h"
@@ -254,6 +255,25 @@ typedef LK_VEC(lk_op_sample) lk_op_samples;
 /* Read all rows; the arena owns the texts, and the vector must be freed with lk_vec_free in every
  * case. A value that cannot be read is an error with file, line and column. */
 lk_status lk_ops_read(lk_arena *arena, lk_stream *in, lk_op_samples *out, lk_error *err);
+
+/* ---- kernel_table: a table of isolated kernels (kernels_*_2026.csv.gz). */
+
+typedef struct lk_kernel_row {
+	const lk_law *law;
+	lk_law_call call;
+	lk_law_series series;
+	const char *gpu, *where; /* as in the table; "file:line" */
+	const char *text;        /* its sizes: "m 4096 n 1024 k 8192" */
+	const char *refused;     /* why it cannot be predicted; "" */
+	uint64_t shape;          /* equal for calls that a fold leaves out together */
+	double seconds;
+} lk_kernel_row;
+
+typedef LK_VEC(lk_kernel_row) lk_kernel_rows;
+
+/* Read all rows; the arena owns the texts, the vector must be freed with lk_vec_free in every
+ * case. A value that cannot be read is an error with file, line and column. */
+lk_status lk_kernel_rows_read(lk_arena *arena, lk_stream *in, lk_kernel_rows *out, lk_error *err);
 
 /* ---- stack_defaults: what a table of runs leaves empty, by software stack. */
 

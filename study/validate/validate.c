@@ -133,12 +133,19 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		bool asked;
 		lk_scoring_fn *score;
 	} kinds[] = {
-		{request->ops, lk_score_ops},         {request->collectives, lk_score_collectives},
-		{request->memory, lk_score_memory},   {request->slowdown, lk_score_slowdown},
-		{request->models, lk_score_models},   {request->dlrm, lk_score_dlrm},
-		{request->scaling, lk_score_scaling}, {request->plan, lk_score_plans},
-		{request->mlperf, lk_score_mlperf},   {request->inference, lk_score_inference},
-		{request->rl, lk_score_post},         {request->refit, lk_score_refit},
+		{request->ops, lk_score_ops},
+		{request->kernels, lk_score_kernels},
+		{request->collectives, lk_score_collectives},
+		{request->memory, lk_score_memory},
+		{request->slowdown, lk_score_slowdown},
+		{request->models, lk_score_models},
+		{request->dlrm, lk_score_dlrm},
+		{request->scaling, lk_score_scaling},
+		{request->plan, lk_score_plans},
+		{request->mlperf, lk_score_mlperf},
+		{request->inference, lk_score_inference},
+		{request->rl, lk_score_post},
+		{request->refit, lk_score_refit},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -149,16 +156,19 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		}
 	if (asked <= 1) return found;
 	lk_fail(err, LK_ERR_INPUT, "validate", "more than one kind of table is named");
-	lk_hint(err, "give one of --ops, --collectives, --memory, --slowdown, --models, --scaling, "
-	             "--mlperf, --inference, --rl, --refit, --plan and --dlrm, or none for "
-	             "training runs");
+	lk_hint(
+		err,
+		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
+		"--mlperf, --inference, --rl, --refit, --plan and --dlrm, or none for "
+		"training runs");
 	return NULL;
 }
 
 static lk_status check_stack(const lk_validate_request *request, lk_error *err) {
-	bool other = request->ops || request->collectives || request->memory || request->slowdown ||
-	             request->models || request->dlrm || request->scaling || request->mlperf ||
-	             request->inference || request->rl || request->refit || request->plan;
+	bool other = request->ops || request->kernels || request->collectives || request->memory ||
+	             request->slowdown || request->models || request->dlrm || request->scaling ||
+	             request->mlperf || request->inference || request->rl || request->refit ||
+	             request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -172,7 +182,7 @@ static lk_status check_overheads(const lk_validate_request *request, lk_error *e
 
 /* Check folds: some kinds can leave out something else than the default. */
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
-	bool kernels = request->ops || request->models,
+	bool kernels = request->ops || request->kernels || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
 	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS ||
 	                      request->folds == LK_FOLDS_FABRIC;

@@ -1,0 +1,93 @@
+/* laws.h: laws of kernels that run alone on a device. A law states the seconds of one call by a few
+ * numbers that carry over from device to device: shares of the peak and of memory bandwidth,
+ * seconds of a start. They are fitted to tables of isolated kernels (`lockstep calibrate kernels`):
+ * a calibration row of the law's family for each device and series. No number belongs to a software
+ * stack; a stack only says which series runs.
+ *
+ * Each law_*.c states one law with the order of its sizes. */
+#ifndef LK_COST_KERNEL_LAWS_H
+#define LK_COST_KERNEL_LAWS_H
+
+#include "base/fit.h"
+#include "cost/calibration/calibration.h"
+#include "graph/graph.h"
+#include "hw/hw.h"
+
+enum { LK_LAW_NUMBERS = 14, LK_LAW_SIZES = 12 };
+
+/* A number format of kernels: what the units multiply, and what is read before. */
+typedef struct lk_law_format {
+	const char *name;          /* as in tables */
+	lk_dtype units;            /* whose peak */
+	double activation, weight; /* bytes per element, with scales */
+	int reads; /* of a 16-bit activation before it is multiplied: to find its scale, to
+	                            * convert it; 0: none */
+} lk_law_format;
+
+/* NULL if the name is unknown. */
+const lk_law_format *lk_law_format_find(const char *name);
+
+/* One call on an idle device. */
+typedef struct lk_law_call {
+	const lk_device *device;
+	const lk_law_format *format;
+	double size[LK_LAW_SIZES]; /* in the order of the law */
+} lk_law_call;
+
+typedef struct lk_law {
+	const char *family;           /* of its calibration rows */
+	const lk_fit_number *numbers; /* [count] */
+	int count;
+	double (*seconds)(const double *numbers, const lk_law_call *call);
+	/* Change numbers fitted on one device for a relative; NULL: they carry over as they are. */
+	void (*carry)(double *numbers, const lk_device *from, const lk_device *to);
+} lk_law;
+
+extern const lk_law lk_law_product;
+/* All laws; ends with NULL. */
+extern const lk_law *const lk_laws[];
+
+/* What runs, in the words of tables; "" where a table says nothing. */
+typedef struct lk_law_series {
+	const char *kind;   /* "linear", "context", "generation" */
+	const char *format; /* "bf16" */
+	const char *kernel; /* "fa3" */
+	const char *library, *release;
+	bool sustained; /* at the power limit; false: short runs */
+} lk_law_series;
+
+/* The variant of a series' calibration row; NULL when memory runs out. */
+const char *lk_law_variant(lk_arena *arena, const lk_law_series *series);
+
+/* Where numbers come from, from near to far. */
+typedef enum lk_law_basis {
+	LK_LAW_DEVICE,       /* the series itself, on this device */
+	LK_LAW_SERIES,       /* another series of the kind and format on this device */
+	LK_LAW_RELATIVE,     /* another device of the architecture */
+	LK_LAW_ARCHITECTURE, /* another architecture */
+	LK_LAW_BASES,
+} lk_law_basis;
+
+/* A law with its numbers. */
+typedef struct lk_law_fit {
+	const lk_law *law;
+	double numbers[LK_LAW_NUMBERS];
+	double spread; /* the 80 % quantile of |ln(predicted / measured)|, widened by distance */
+	lk_law_basis basis;
+	const lk_calibration_row *row; /* where they come from */
+} lk_law_fit;
+
+/* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
+ * library or release matches any; then the nearest row counts: this device before a relative,
+ * the same kernel, sustained or not, library, release before others. `without` (NULL: none) is
+ * left out. False without any row of the kind and format. */
+bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
+                 const lk_device *without, lk_law_fit *out);
+/* Read the rows of the laws: every question that prices kernels calls it first. LK_ERR_MEMORY. */
+lk_status lk_laws_ready(lk_error *err);
+
+static inline double lk_law_seconds(const lk_law_fit *fit, const lk_law_call *call) {
+	return fit->law->seconds(fit->numbers, call);
+}
+
+#endif
