@@ -52,7 +52,8 @@ const lk_verb lk_calibrate_verb = {
 	.operands = "KIND [TABLE.csv...]",
 	.description =
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops "
-		"(kernel times), kernels (isolated kernels of 2026), collectives (times by size and GPUs), memory (peak memory), slowdown "
+		"(kernel times), kernels (isolated kernels of 2026), collectives (times by size and GPUs), "
+		"memory (peak memory), slowdown "
 		"(kernels during communication), models (whole networks on one device), inference "
 		"(sequences that engines generate), runs (training runs), overheads (what a host spends on "
 		"each operation). The tables are those "
