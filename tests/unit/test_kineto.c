@@ -16,6 +16,7 @@
 #include "system/parallel.h"
 #include "io/json.h"
 #include "base/stats.h"
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"

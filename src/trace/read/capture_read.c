@@ -3,6 +3,7 @@
 
 #include "io/archive.h"
 #include "io/json.h"
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 
 /* SQLite reads files, not streams; a recording has other files in its folder. */

@@ -83,12 +83,6 @@ static inline bool lk_trace_is_works(lk_trace_kind kind) {
 /* "a PyTorch execution trace". */
 const char *lk_trace_kind_name(lk_trace_kind kind);
 
-/* ---- kineto: the reader of Kineto's and Chrome's JSON. */
-
-/* Add everything of the file to a new capture; the caller finishes it. */
-lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
-                         lk_error *err);
-
 /* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
 
 /* Add everything of the file to a new capture; the caller finishes it. */
