@@ -8,21 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/json.h"
 #include "base/check.h"
+#include "system/clock.h"
 #include "system/memory.h"
 #include "system/process.h"
 
 enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
-
-double lk_serve_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 char *lk_error_json(const lk_error *err, size_t *size) {
 	char *text = NULL, line[sizeof *err];
@@ -210,7 +204,7 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 	if (ask->round > asks->round) asks->round = ask->round;
 	asks->running[lane_of_ask(ask)]++;
 	ask->state = LK_ASK_RUNNING;
-	ask->deadline = lk_serve_now() + ask->seconds;
+	ask->deadline = lk_clock_s() + ask->seconds;
 	if (pipe2(ends, O_CLOEXEC) == 0) {
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		ask->child = fork();
@@ -306,7 +300,7 @@ static void read_child_pipe(lk_asks *asks, lk_ask *ask) {
 		ask->used += (size_t)n;
 		if (take_whole_frames(asks, ask)) return;
 	}
-	if (lk_serve_now() > ask->deadline) fail_ask_time(asks, ask);
+	if (lk_clock_s() > ask->deadline) fail_ask_time(asks, ask);
 }
 
 /* Finds the question of the earliest round that waits and may start; NULL: none. */

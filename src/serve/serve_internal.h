@@ -167,8 +167,6 @@ typedef struct lk_asks {
 	uint64_t round;          /* of the latest question that started */
 } lk_asks;
 
-double lk_serve_now(void);
-
 /* Makes a question and copies the texts of `question`. NULL: out of memory. */
 lk_ask *lk_ask_new(const lk_question *question, double seconds);
 /* Cancels the question if it is not done, and frees it with its folder. Accepts NULL. */
