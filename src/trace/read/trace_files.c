@@ -225,8 +225,8 @@ struct reading {
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
 	const struct file_name *file = &reading->files->at[job];
-	return (file->found ? lk_trace_read_found : lk_trace_read)(
-		file->path, reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
+	return lk_trace_read(file->path, file->found, reading->limits, &reading->out->capture[job],
+	                     &reading->out->works[job], err);
 }
 
 /* Close the gaps: each file had its own place in both lists. */
