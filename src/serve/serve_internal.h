@@ -337,8 +337,11 @@ typedef enum lk_serve_form {
 lk_serve_form lk_serve_form_of(const lk_option *option);
 /* Returns the name of the file for the content of an option; NULL: the option takes no content. */
 const char *lk_serve_file_of(const lk_option *option);
-/* Names a form for documents and errors: "text or object". */
-const char *lk_serve_form_name(lk_serve_form form);
+/* Names of a form: in lists of options, and in errors. */
+typedef struct lk_serve_form_name {
+	const char *key, *said; /* "text_or_object", "a text or an object" */
+} lk_serve_form_name;
+extern const lk_serve_form_name lk_serve_form_names[];
 
 /* Reads the body of a request. The arena owns the texts. LK_ERR_INPUT. */
 lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena,
