@@ -38,38 +38,21 @@ char *lk_error_json(const lk_error *err, size_t *size) {
 
 /* ---- making and freeing ---- */
 
-static char *copy_text_bytes(const void *bytes, size_t size) {
-	char *out = malloc(size + 1);
-	if (!out) return NULL;
-	if (size) memcpy(out, bytes, size);
-	out[size] = '\0';
-	return out;
-}
-
-static void free_question_texts(lk_question *question) {
-	for (int i = 0; question->traces && i < question->trace_count; i++)
-		free((char *)question->traces[i]);
-	free((void *)question->traces);
-	free((char *)question->folder);
-	free((char *)question->body);
-}
-
 lk_ask *lk_ask_new(const lk_question *question, double seconds) {
 	LK_ASSERT(question->folder != NULL && seconds > 0);
 	lk_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) return NULL;
 	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
 	lk_question *own = &ask->question;
-	const char **traces = calloc((size_t)question->trace_count + 1, sizeof *traces);
+	const char **traces = LK_ARRAY(&ask->arena, const char *, (size_t)question->trace_count + 1);
 	bool whole = traces != NULL;
 	for (int i = 0; whole && i < question->trace_count; i++)
-		whole =
-			(traces[i] = copy_text_bytes(question->traces[i], strlen(question->traces[i]))) != NULL;
+		whole = (traces[i] = lk_arena_strdup(&ask->arena, question->traces[i])) != NULL;
 	own->traces = traces;
-	own->folder = copy_text_bytes(question->folder, strlen(question->folder));
-	own->body = copy_text_bytes(question->body, question->size);
+	own->folder = lk_arena_strdup(&ask->arena, question->folder);
+	own->body = lk_arena_strndup(&ask->arena, question->body, question->size);
 	if (whole && own->folder && own->body) return ask;
-	free_question_texts(own);
+	lk_arena_free(&ask->arena);
 	free(ask);
 	return NULL;
 }
@@ -174,14 +157,14 @@ void lk_ask_free(lk_asks *asks, lk_ask *ask) {
 	if (!ask) return;
 	ask->ended = NULL;
 	lk_asks_cancel(asks, ask);
-	free_question_texts(&ask->question);
+	lk_arena_free(&ask->arena);
 	free(ask->text);
 	free(ask);
 }
 
 void lk_ask_drop(lk_ask *ask) {
 	lk_folder_remove(ask->question.folder);
-	free_question_texts(&ask->question);
+	lk_arena_free(&ask->arena);
 	free(ask);
 }
 
@@ -254,7 +237,8 @@ static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
 		if (frame.kind == LK_FRAME_PROGRESS && frame.size == sizeof(lk_progress)) {
 			memcpy(&ask->progress, content, sizeof(lk_progress));
 		} else if (frame.kind == LK_FRAME_ANSWER) {
-			char *text = copy_text_bytes(content, frame.size);
+			char *text = malloc(frame.size + (size_t)1);
+			if (text) *(char *)mempcpy(text, content, frame.size) = '\0';
 			ask->progress.done = ask->progress.all;
 			finish_ask(asks, ask, text ? 200 : 500, text, frame.size);
 			return true;

@@ -20,11 +20,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
-
-typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- confine.c: limits of the child of a question ---- */
 
@@ -134,7 +133,8 @@ lk_status lk_question_single(const lk_args *args, const char *where, lk_error *e
 typedef enum lk_ask_state { LK_ASK_WAITING, LK_ASK_RUNNING, LK_ASK_DONE } lk_ask_state;
 
 typedef struct lk_ask {
-	lk_question question;       /* folder, body, names are owned */
+	lk_question question; /* folder, body, names are the arena's */
+	lk_arena arena;
 	double seconds;             /* limit of wall time, from its start */
 	uint64_t client;            /* 0: unknown */
 	void (*ended)(void *owner); /* called at its end; may be NULL */
