@@ -204,8 +204,6 @@ typedef struct lk_disk_work {
 	double fetch, step; /* the stall, the whole step */
 	bool stalls;        /* `fetch` is significant */
 } lk_disk_work;
-/* A lower bound of the time that the device works. */
-double lk_disk_busy(const lk_disk_work *work);
 /* Set disk and hidden, so that the model's step equals the measured one. All other fields must be
  * set. */
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
