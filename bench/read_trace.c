@@ -20,7 +20,7 @@ static int read_one(const char *path) {
 	lk_error err = {0};
 	char text[1024];
 	double start = processor_s();
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK) {
+	if (lk_trace_read(path, false, NULL, &capture, &(lk_works *){NULL}, &err) != LK_OK) {
 		fprintf(stderr, "read_trace: %s\n", lk_error_text(&err, text, sizeof text));
 		return 2;
 	}

@@ -23,6 +23,7 @@ cost/calibration: base system io
 model/network:    base io hw graph
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
+model/dlrm:       base graph model/network
 -- lib
 shell:            base
 -- src
@@ -35,7 +36,8 @@ launch/frameworks:base io model/network model/layout launch/config
 launch:           base io model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
 launch/emit:      base model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
-trace/read:       base system io trace/capture
+trace/kineto:     base system io trace/capture
+trace/read:       base system io trace/capture trace/kineto
 trace/align:      base graph trace/capture trace/read
 trace/lift:       base system io graph trace/capture trace/align
 -- lang
@@ -53,7 +55,7 @@ cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base system graph cost/calibration cost/collective cost/kernel
 sim:              base system graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base system io options graph/edit cost/calibration model/network model/layout model/build launch launch/emit trace/read trace/lift cost sim rollout
+step:             base system io options graph/edit cost/calibration model/network model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
@@ -65,7 +67,7 @@ record:           base system io options trace/read rendezvous
 compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
-shard:            base system io options cost/calibration model/network model/build cost/kernel cost sim step
+shard:            base system io options cost/calibration model/network model/dlrm cost/kernel cost sim step
 predict:          base system options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict

@@ -102,8 +102,6 @@ void lk_json_put_text(lk_json_writer *writer, const char *key,
                       const char *text); /* NULL text: null */
 void lk_json_put_number(lk_json_writer *writer, const char *key,
                         double number); /* not finite: null */
-/* lk_json_put_number, but null for 0: for fields where 0 means unknown or not requested. */
-void lk_json_put_known(lk_json_writer *writer, const char *key, double number);
 /* lk_json_put_number, but "inf", "-inf" and "nan" as text: for fields where these are values, not
  * missing ones. */
 void lk_json_put_real(lk_json_writer *writer, const char *key, double number);

@@ -58,11 +58,7 @@ static lk_status copy_text(struct builder *builder, const char **out, lk_error *
 	return LK_OK;
 }
 
-static int document_by_key(const void *a, const void *b) {
-	const struct order *x = a, *y = b;
-	int keys = strcmp(x->key, y->key);
-	return keys ? keys : (x->index > y->index) - (x->index < y->index);
-}
+LK_ORDER_BY_TEXT(document_by_key, struct order, key)
 
 /* Merge members with equal keys: the first keeps its place and gets the value of the last; the
  * others are dropped. Returns the number left of the `count` from `members` on; sets *status when

@@ -121,10 +121,6 @@ void lk_json_put_number(lk_json_writer *writer, const char *key, double number) 
 	      writer->file);
 }
 
-void lk_json_put_known(lk_json_writer *writer, const char *key, double number) {
-	lk_json_put_number(writer, key, number != 0 ? number : NAN);
-}
-
 void lk_json_put_real(lk_json_writer *writer, const char *key, double number) {
 	if (isfinite(number)) lk_json_put_number(writer, key, number);
 	else lk_json_put_text(writer, key, isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -30,8 +31,7 @@
 /* ---- shared by all formats ---- */
 
 enum {
-	TEXT_MOST = 1 << 30, /* bytes of a log that is read whole */
-	DAY_S = 86400
+	TEXT_MOST = 1 << 30 /* bytes of a log that is read whole */
 };
 
 /* A job of a log; NAN if a time or the number of GPUs is unknown. */
@@ -80,15 +80,6 @@ static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_
 	           : lk_oom(err);
 }
 
-/* Days from 1970-01-01 in the Gregorian calendar: years begin in March, so that the leap day is the
- * last. */
-static long long trace_days(int year, int month, int day) {
-	year -= month < 3;
-	long long era = year / 400, of_era = year - era * 400;
-	int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
 double lk_trace_time(const char *text) {
 	int year, month, day, hour, minute, second, end = 0;
 	if (sscanf(text, "%4d-%2d-%2d%*1[ T]%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute,
@@ -99,8 +90,13 @@ double lk_trace_time(const char *text) {
 	char sign = '+';
 	sscanf(text + end, "%c%2d:%2d", &sign, &zone_h, &zone_m);
 	int zone_s = sign == '+' || sign == '-' ? 3600 * zone_h + 60 * zone_m : 0;
-	return (double)(trace_days(year, month, day) * DAY_S + 3600 * hour + 60 * minute + second -
-	                (sign == '-' ? -zone_s : zone_s));
+	return (double)timegm(&(struct tm){.tm_year = year - 1900,
+	                                   .tm_mon = month - 1,
+	                                   .tm_mday = day,
+	                                   .tm_hour = hour,
+	                                   .tm_min = minute,
+	                                   .tm_sec = second}) -
+	       (sign == '-' ? -zone_s : zone_s);
 }
 
 /* The number if it is the whole text, else NAN. */

@@ -1,7 +1,7 @@
 /* predict_dlrm.c: `predict` for recommendation models: MLPs replicated, tables placed by a plan or
  * the search of `lockstep shard`, each operation issued by a host (shard/shard_model.c); or, with
  * --stack hugectr, as in MLPerf's submissions: tables distributed evenly, frequent rows replicated,
- * the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape transformers
+ * the step replayed from a CUDA graph (model/dlrm/dlrm_hybrid.c). Options that shape transformers
  * do not apply and are refused, so that none is quietly ignored. */
 #include "predict/predict.h"
 #include "predict/predict_internal.h"

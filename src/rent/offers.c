@@ -220,8 +220,7 @@ static int by_instance(const void *a, const void *b) {
 	int order = strcmp(x->provider, y->provider);
 	if (!order) order = strcmp(x->instance, y->instance);
 	if (!order) order = strcmp(x->gpu, y->gpu);
-	if (!order) order = (x->gpus > y->gpus) - (x->gpus < y->gpus);
-	return order ? order : (x > y) - (x < y);
+	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
 }
 
 static bool offers_same_machine(const lk_offer *a, const lk_offer *b) {

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lockstep/catalogue.h"
 #include "lockstep/predict.h"
 #include "lockstep/view.h"
+#include "system/clock.h"
 #include "system/memory.h"
 
 #define PROGRESS_S 0.1
@@ -54,11 +54,9 @@ static void write_frame(const struct child *child, lk_frame_kind kind, const voi
 
 static void write_progress_frame(void *context, int gpus, double done, double all) {
 	struct child *child = context;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	double t = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-	if (t - child->reported < PROGRESS_S && done < all) return;
-	child->reported = t;
+	double now = lk_clock_s();
+	if (now - child->reported < PROGRESS_S && done < all) return;
+	child->reported = now;
 	lk_progress progress = {gpus, done, all};
 	write_frame(child, LK_FRAME_PROGRESS, &progress, sizeof progress);
 }

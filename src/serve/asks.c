@@ -8,21 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/json.h"
 #include "base/check.h"
+#include "system/clock.h"
 #include "system/memory.h"
 #include "system/process.h"
 
 enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
-
-double lk_serve_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 char *lk_error_json(const lk_error *err, size_t *size) {
 	char *text = NULL, line[sizeof *err];
@@ -44,38 +38,21 @@ char *lk_error_json(const lk_error *err, size_t *size) {
 
 /* ---- making and freeing ---- */
 
-static char *copy_text_bytes(const void *bytes, size_t size) {
-	char *out = malloc(size + 1);
-	if (!out) return NULL;
-	if (size) memcpy(out, bytes, size);
-	out[size] = '\0';
-	return out;
-}
-
-static void free_question_texts(lk_question *question) {
-	for (int i = 0; question->traces && i < question->trace_count; i++)
-		free((char *)question->traces[i]);
-	free((void *)question->traces);
-	free((char *)question->folder);
-	free((char *)question->body);
-}
-
 lk_ask *lk_ask_new(const lk_question *question, double seconds) {
 	LK_ASSERT(question->folder != NULL && seconds > 0);
 	lk_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) return NULL;
 	*ask = (lk_ask){.question = *question, .seconds = seconds, .pipe = -1};
 	lk_question *own = &ask->question;
-	const char **traces = calloc((size_t)question->trace_count + 1, sizeof *traces);
+	const char **traces = LK_ARRAY(&ask->arena, const char *, (size_t)question->trace_count + 1);
 	bool whole = traces != NULL;
 	for (int i = 0; whole && i < question->trace_count; i++)
-		whole =
-			(traces[i] = copy_text_bytes(question->traces[i], strlen(question->traces[i]))) != NULL;
+		whole = (traces[i] = lk_arena_strdup(&ask->arena, question->traces[i])) != NULL;
 	own->traces = traces;
-	own->folder = copy_text_bytes(question->folder, strlen(question->folder));
-	own->body = copy_text_bytes(question->body, question->size);
+	own->folder = lk_arena_strdup(&ask->arena, question->folder);
+	own->body = lk_arena_strndup(&ask->arena, question->body, question->size);
 	if (whole && own->folder && own->body) return ask;
-	free_question_texts(own);
+	lk_arena_free(&ask->arena);
 	free(ask);
 	return NULL;
 }
@@ -180,14 +157,14 @@ void lk_ask_free(lk_asks *asks, lk_ask *ask) {
 	if (!ask) return;
 	ask->ended = NULL;
 	lk_asks_cancel(asks, ask);
-	free_question_texts(&ask->question);
+	lk_arena_free(&ask->arena);
 	free(ask->text);
 	free(ask);
 }
 
 void lk_ask_drop(lk_ask *ask) {
 	lk_folder_remove(ask->question.folder);
-	free_question_texts(&ask->question);
+	lk_arena_free(&ask->arena);
 	free(ask);
 }
 
@@ -210,7 +187,7 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 	if (ask->round > asks->round) asks->round = ask->round;
 	asks->running[lane_of_ask(ask)]++;
 	ask->state = LK_ASK_RUNNING;
-	ask->deadline = lk_serve_now() + ask->seconds;
+	ask->deadline = lk_clock_s() + ask->seconds;
 	if (pipe2(ends, O_CLOEXEC) == 0) {
 		fcntl(ends[0], F_SETFL, O_NONBLOCK);
 		ask->child = fork();
@@ -260,7 +237,8 @@ static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
 		if (frame.kind == LK_FRAME_PROGRESS && frame.size == sizeof(lk_progress)) {
 			memcpy(&ask->progress, content, sizeof(lk_progress));
 		} else if (frame.kind == LK_FRAME_ANSWER) {
-			char *text = copy_text_bytes(content, frame.size);
+			char *text = malloc(frame.size + (size_t)1);
+			if (text) *(char *)mempcpy(text, content, frame.size) = '\0';
 			ask->progress.done = ask->progress.all;
 			finish_ask(asks, ask, text ? 200 : 500, text, frame.size);
 			return true;
@@ -306,7 +284,7 @@ static void read_child_pipe(lk_asks *asks, lk_ask *ask) {
 		ask->used += (size_t)n;
 		if (take_whole_frames(asks, ask)) return;
 	}
-	if (lk_serve_now() > ask->deadline) fail_ask_time(asks, ask);
+	if (lk_clock_s() > ask->deadline) fail_ask_time(asks, ask);
 }
 
 /* Finds the question of the earliest round that waits and may start; NULL: none. */

@@ -64,20 +64,17 @@ lk_serve_form lk_serve_form_of(const lk_option *option) {
 	return LK_FIELD_REFUSED;
 }
 
-const char *lk_serve_form_name(lk_serve_form form) {
-	switch (form) {
-	case LK_FIELD_REFUSED: return "nothing";
-	case LK_FIELD_BOOL: return "true or false";
-	case LK_FIELD_NUMBER: return "a number";
-	case LK_FIELD_COUNT: return "a number or a text";
-	case LK_FIELD_TEXT:
-	case LK_FIELD_CHOICE: return "a text";
-	case LK_FIELD_TEXT_OR_FILE: return "a text or an object";
-	case LK_FIELD_FILE: return "an object";
-	case LK_FIELD_CONTENT: return "a text: the content of the file";
-	}
-	return "";
-}
+const lk_serve_form_name lk_serve_form_names[] = {
+	[LK_FIELD_REFUSED] = {"refused", "nothing"},
+	[LK_FIELD_BOOL] = {"boolean", "true or false"},
+	[LK_FIELD_NUMBER] = {"number", "a number"},
+	[LK_FIELD_COUNT] = {"count", "a number or a text"},
+	[LK_FIELD_TEXT] = {"text", "a text"},
+	[LK_FIELD_CHOICE] = {"choice", "a text"},
+	[LK_FIELD_TEXT_OR_FILE] = {"text_or_object", "a text or an object"},
+	[LK_FIELD_FILE] = {"object", "an object"},
+	[LK_FIELD_CONTENT] = {"content", "a text: the content of the file"},
+};
 
 struct reader {
 	const lk_verb *verb;
@@ -108,7 +105,7 @@ static lk_status fail_refused_option(struct reader *reader, const lk_option *opt
 static lk_status fail_wrong_form(struct reader *reader, const lk_option *option,
                                  lk_serve_form form) {
 	lk_fail(reader->err, LK_ERR_INPUT, lk_arena_printf(reader->arena, "--%s", option->name),
-	        "must be %s in JSON", lk_serve_form_name(form));
+	        "must be %s in JSON", lk_serve_form_names[form].said);
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
@@ -149,7 +146,7 @@ static lk_status add_tables(struct reader *reader, const lk_value *value) {
 	if (value->kind == LK_JSON_NULL) return LK_OK;
 	if (value->kind != LK_JSON_STRING) {
 		lk_fail(reader->err, LK_ERR_INPUT, tables_field, "must be %s in JSON",
-		        lk_serve_form_name(LK_FIELD_CONTENT));
+		        lk_serve_form_names[LK_FIELD_CONTENT].said);
 		return lk_hint(reader->err, "give the lines of the CSV file, or leave it out");
 	}
 	LK_TRY(keep_file(reader, tables_file, value));

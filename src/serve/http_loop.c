@@ -20,6 +20,7 @@
 
 #include "lockstep/predict.h"
 #include "serve/http.h"
+#include "system/clock.h"
 #include "serve/serve_internal.h"
 
 enum {
@@ -179,7 +180,7 @@ static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err)
 static int milliseconds_left(lk_server *server) {
 	MHD_UNSIGNED_LONG_LONG library;
 	double first = fmin(lk_asks_deadline(&server->asks), lk_peers_deadline(server));
-	double left = isfinite(first) ? fmax(0, (first - lk_serve_now()) * 1e3 + 1) : INFINITY;
+	double left = isfinite(first) ? fmax(0, (first - lk_clock_s()) * 1e3 + 1) : INFINITY;
 	if (lk_mhd.get_timeout(server->daemon, &library) == MHD_YES) left = fmin(left, (double)library);
 	return left > 60e3 ? 60000 : (int)left;
 }

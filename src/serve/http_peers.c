@@ -2,6 +2,7 @@
  * whole request, to take the answer, to begin the next request. A client that sends byte by byte is
  * as late as a silent one. */
 #include "serve/http.h"
+#include "system/clock.h"
 #include "base/check.h"
 #include "base/stats.h"
 
@@ -14,7 +15,7 @@
 #define FIRST_S 10.0
 
 void lk_peer_within(lk_peer *peer, double seconds) {
-	peer->deadline = lk_serve_now() + seconds;
+	peer->deadline = lk_clock_s() + seconds;
 }
 
 /* Closes the connection that has waited longest for its client, if nearly all places are taken. */
@@ -87,7 +88,7 @@ double lk_peers_deadline(const lk_server *server) {
 }
 
 void lk_peers_step(lk_server *server) {
-	double now = lk_serve_now();
+	double now = lk_clock_s();
 	for (lk_peer *peer = server->peers; peer; peer = peer->next) {
 		if (peer->asking || peer->deadline > now) continue;
 		shutdown(peer->fd, SHUT_RDWR);

@@ -1,5 +1,6 @@
 /* http_request.c: handles a request: checks its headers, reads its body, calls its route. */
 #include "serve/http.h"
+#include "system/clock.h"
 #include "base/check.h"
 
 #include <stdlib.h>
@@ -258,7 +259,7 @@ static lk_exchange *begin_exchange(lk_server *server, struct MHD_Connection *con
 	*exchange = (lk_exchange){.server = server,
 	                          .connection = connection,
 	                          .peer = info ? info->socket_context : NULL,
-	                          .begin = lk_serve_now()};
+	                          .begin = lk_clock_s()};
 	if (exchange->peer) exchange->peer->deadline = exchange->begin + REQUEST_S;
 	return exchange;
 }

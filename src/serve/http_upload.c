@@ -1,8 +1,10 @@
 /* http_upload.c: writes the files of a form (traces, step graphs, recordings) to the folder of the
  * question as they arrive. libmicrohttpd parses the form. */
 #include "serve/http.h"
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/sort.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +18,10 @@ enum { NAME_SIZE = 128, FILES = 4096, OPTIONS_SIZE = 64 << 10, FORM_BUFFER = 64 
 struct lk_upload {
 	lk_exchange *x;
 	struct MHD_PostProcessor *form;
+	lk_arena arena; /* of the names */
 	char folder[LK_FOLDER_SIZE];
 	bool owns; /* owns the folder, until the question does */
-	char **names;
-	int count, room;
+	LK_VEC(const char *) names;
 	int file; /* being written; -1: none */
 	double bytes;
 	unsigned status; /* of the first error; 0: none */
@@ -32,18 +34,6 @@ static void fail_upload(lk_upload *upload, unsigned status, const char *where, c
 	upload->status = status;
 	lk_fail(&upload->err, status == 400 ? LK_ERR_INPUT : LK_ERR_IO, where, "%s", what);
 	lk_hint(&upload->err, "%s", hint);
-}
-
-static bool remember_upload_name(lk_upload *upload, const char *name) {
-	if (upload->count == upload->room) {
-		int room = 2 * upload->room + 8;
-		char **names = realloc(upload->names, (size_t)room * sizeof *names);
-		if (!names) return false;
-		upload->names = names;
-		upload->room = room;
-	}
-	upload->names[upload->count] = strdup(name);
-	return upload->names[upload->count] && ++upload->count;
 }
 
 /* Creates a file of this name, or of the next free one if it exists. */
@@ -65,11 +55,12 @@ static void begin_upload_file(lk_upload *upload, const char *sent) {
 	char name[NAME_SIZE + 16];
 	if (upload->file >= 0) close(upload->file);
 	upload->file = -1;
-	if (upload->count >= FILES)
+	if (upload->names.count >= FILES)
 		fail_upload(upload, 400, "body", "too many files", "send fewer, or use the command");
 	if (upload->status) return;
 	upload->file = create_upload_file(upload, sent, name);
-	if (upload->file < 0 || !remember_upload_name(upload, name))
+	if (upload->file < 0 || !lk_push(&upload->names) ||
+	    !(*lk_last(&upload->names) = lk_arena_strdup(&upload->arena, name)))
 		fail_upload(upload, 503, "upload", "the file cannot be kept",
 		            "look at the disk of the server");
 }
@@ -158,10 +149,6 @@ void lk_upload_take(lk_upload *upload, const char *data, size_t size) {
 		fail_upload(upload, 400, "body", "the form is malformed", "send multipart/form-data");
 }
 
-static int compare_upload_names(const void *a, const void *b) {
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static const char *wanted_files(lk_question_kind kind) {
 	if (kind == LK_ASK_WHATIF) return "send traces, or the graph that predict --graph writes";
 	if (kind == LK_ASK_STALLS) return "send the files of a folder that lockstep record made";
@@ -172,7 +159,7 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	if (upload->form && lk_mhd.destroy_post_processor(upload->form) != MHD_YES && !upload->status)
 		fail_upload(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
-	if (!upload->status && upload->count == 0)
+	if (!upload->status && upload->names.count == 0)
 		fail_upload(upload, 400, lk_question_name(exchange->route->kind), "no file was sent",
 		            wanted_files(exchange->route->kind));
 	if (upload->status) {
@@ -181,10 +168,9 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	}
 	/* The order distinguishes the two traces of a comparison. */
 	if (exchange->route->kind != LK_ASK_DIFF)
-		lk_sort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
+		lk_sort(upload->names.at, upload->names.count, sizeof *upload->names.at, lk_by_text);
 	upload->owns = false;
-	return lk_exchange_ask(exchange, upload->folder, (const char *const *)upload->names,
-	                       upload->count);
+	return lk_exchange_ask(exchange, upload->folder, upload->names.at, (int)upload->names.count);
 }
 
 void lk_upload_free(lk_upload *upload) {
@@ -193,8 +179,8 @@ void lk_upload_free(lk_upload *upload) {
 	if (upload->form) lk_mhd.destroy_post_processor(upload->form);
 	if (upload->file >= 0) close(upload->file);
 	if (upload->owns) lk_folder_remove(upload->folder);
-	for (int i = 0; i < upload->count; i++) free(upload->names[i]);
-	free(upload->names);
+	lk_vec_free(&upload->names);
+	lk_arena_free(&upload->arena);
 	upload->x->server->uploads--;
 	free(upload);
 }

@@ -12,23 +12,11 @@
 #include "lockstep/view.h"
 #include "system/memory.h"
 
-static const char *const form_keys[] = {
-	[LK_FIELD_REFUSED] = "refused",
-	[LK_FIELD_BOOL] = "boolean",
-	[LK_FIELD_NUMBER] = "number",
-	[LK_FIELD_COUNT] = "count",
-	[LK_FIELD_TEXT] = "text",
-	[LK_FIELD_CHOICE] = "choice",
-	[LK_FIELD_TEXT_OR_FILE] = "text_or_object",
-	[LK_FIELD_FILE] = "object",
-	[LK_FIELD_CONTENT] = "content",
-};
-
 static void put_option_json(lk_json_writer *writer, const lk_option *option, const char *group) {
 	lk_serve_form form = lk_serve_form_of(option);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", option->name);
-	lk_json_put_text(writer, "type", form_keys[form]);
+	lk_json_put_text(writer, "type", lk_serve_form_names[form].key);
 	lk_json_put_bool(writer, "integer", option->kind == LK_OPTION_INT);
 	lk_json_put_bool(writer, "list", option->sweep);
 	if (option->kind == LK_OPTION_LINES) lk_json_put_bool(writer, "repeats", true);

@@ -20,11 +20,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "io/json.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
-
-typedef struct lk_arena lk_arena; /* base/arena.h */
 
 /* ---- confine.c: limits of the child of a question ---- */
 
@@ -134,7 +133,8 @@ lk_status lk_question_single(const lk_args *args, const char *where, lk_error *e
 typedef enum lk_ask_state { LK_ASK_WAITING, LK_ASK_RUNNING, LK_ASK_DONE } lk_ask_state;
 
 typedef struct lk_ask {
-	lk_question question;       /* folder, body, names are owned */
+	lk_question question; /* folder, body, names are the arena's */
+	lk_arena arena;
 	double seconds;             /* limit of wall time, from its start */
 	uint64_t client;            /* 0: unknown */
 	void (*ended)(void *owner); /* called at its end; may be NULL */
@@ -166,8 +166,6 @@ typedef struct lk_asks {
 	int running[2], waiting; /* predictions, others */
 	uint64_t round;          /* of the latest question that started */
 } lk_asks;
-
-double lk_serve_now(void);
 
 /* Makes a question and copies the texts of `question`. NULL: out of memory. */
 lk_ask *lk_ask_new(const lk_question *question, double seconds);
@@ -339,8 +337,11 @@ typedef enum lk_serve_form {
 lk_serve_form lk_serve_form_of(const lk_option *option);
 /* Returns the name of the file for the content of an option; NULL: the option takes no content. */
 const char *lk_serve_file_of(const lk_option *option);
-/* Names a form for documents and errors: "text or object". */
-const char *lk_serve_form_name(lk_serve_form form);
+/* Names of a form: in lists of options, and in errors. */
+typedef struct lk_serve_form_name {
+	const char *key, *said; /* "text_or_object", "a text or an object" */
+} lk_serve_form_name;
+extern const lk_serve_form_name lk_serve_form_names[];
 
 /* Reads the body of a request. The arena owns the texts. LK_ERR_INPUT. */
 lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena,

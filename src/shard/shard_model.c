@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "shard/shard.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 
 /* ---- the problem ---- */
 

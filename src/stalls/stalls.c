@@ -385,15 +385,9 @@ static lk_status make_stalls_command(lk_stalls_work *work) {
 /* ---- the request ---- */
 
 /* Find the files that the run reads, and those for a fast tier. */
-static lk_status see_files(lk_stalls_work *work, const char *folder, bool darshan) {
+static lk_status see_files(lk_stalls_work *work, const char *path) {
 	lk_stalls_answer *answer = &work->result;
-	if (darshan) {
-		lk_stream *in;
-		LK_TRY(lk_stream_open(folder, &in, work->err));
-		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
-		lk_stream_close(in);
-		LK_TRY(status);
-	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+	LK_TRY(lk_stalls_profile_of(path, &work->arena, &work->profile, work->err));
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;
@@ -408,7 +402,7 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	work->result.steps = work->first.seen.steps;
 	work->result.shown = folder;
-	LK_TRY(see_files(work, folder, false));
+	LK_TRY(see_files(work, folder));
 	LK_TRY(see_rank_comm(work, folder, &work->first.seen.times, &work->first_comm));
 	return make_stalls_command(work);
 }
@@ -433,7 +427,7 @@ static lk_status analyse_recording(lk_stalls_work *work) {
 	LK_TRY(lk_stalls_is_darshan(request->recording, &darshan, work->err));
 	if (darshan) {
 		LK_TRY(refuse_step_options(request, work->err));
-		LK_TRY(see_files(work, request->recording, true));
+		LK_TRY(see_files(work, request->recording));
 		return make_stalls_command(work);
 	}
 	LK_TRY(lk_stalls_check_recording(request->recording, work->err));

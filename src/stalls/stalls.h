@@ -204,8 +204,6 @@ typedef struct lk_disk_work {
 	double fetch, step; /* the stall, the whole step */
 	bool stalls;        /* `fetch` is significant */
 } lk_disk_work;
-/* A lower bound of the time that the device works. */
-double lk_disk_busy(const lk_disk_work *work);
 /* Set disk and hidden, so that the model's step equals the measured one. All other fields must be
  * set. */
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work);
@@ -295,23 +293,24 @@ lk_status lk_stalls_file_of(lk_stalls_profile *profile, const char *path, lk_are
 /* The class of a read of this size. */
 int lk_stalls_read_class(double bytes);
 /* Files read from the first step on, in a folder of recordings; from its beginning if there are no
- * steps, or if they were found by reads. Programs and libraries are left out. */
-lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
+ * steps, or if they were found by reads. Programs and libraries are left out. Or the files read
+ * according to output of darshan-parser. */
+lk_status lk_stalls_profile_of(const char *path, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
-/* Sort the files by time, and choose those for the fast tier; NULL: none. LK_ERR_MEMORY. */
 /* Sums of files by folder and tier; the texts belong to the arena and the files. */
 lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
                                const lk_stalls_folder **out, int *count, lk_error *err);
 /* Compare its files with those of another recording, or Darshan's text (stalls_against.c). */
 lk_status lk_stalls_compare_files(const lk_stalls_profile *after, const char *path, lk_arena *arena,
                                   const lk_stalls_pair **out, int *count, lk_error *err);
+/* Sort the files by time, and choose those for the fast tier; NULL: none. LK_ERR_MEMORY. */
 lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena *arena,
                           lk_stalls_staging *out, lk_error *err);
 /* Check the words of --staging. LK_ERR_INPUT. */
 lk_status lk_stalls_staging_check(const char *staging, lk_error *err);
 void lk_stalls_profile_free(lk_stalls_profile *profile);
 
-/* stalls_darshan.c: whether a file is output of darshan-parser; its files that were read.
+/* stalls_darshan.c: whether a file is output of darshan-parser; its files.
  * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
 lk_status lk_stalls_is_darshan(const char *path, bool *is, lk_error *err);
 lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profile *out,

@@ -13,15 +13,8 @@ static lk_status profile_of_path(const char *path, lk_arena *arena, lk_stalls_pr
                                  lk_error *err) {
 	bool darshan;
 	LK_TRY(lk_stalls_is_darshan(path, &darshan, err));
-	if (!darshan) {
-		LK_TRY(lk_stalls_check_recording(path, err));
-		return lk_stalls_profile_of(path, arena, out, err);
-	}
-	lk_stream *in;
-	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_stalls_darshan_read(in, arena, out, err);
-	lk_stream_close(in);
-	return status;
+	if (!darshan) LK_TRY(lk_stalls_check_recording(path, err));
+	return lk_stalls_profile_of(path, arena, out, err);
 }
 
 /* The largest change of time first. */

@@ -101,9 +101,5 @@ lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profi
 			number++;
 		}
 	}
-	size_t read = 0; /* files that were read */
-	for (size_t i = 0; i < out->files.count; i++)
-		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];
-	out->files.count = read;
 	return status;
 }

@@ -277,7 +277,8 @@ static double mean_stored_bytes(const lk_disk_work *work) {
 	return work->count ? sum / (double)work->count : 0;
 }
 
-double lk_disk_busy(const lk_disk_work *work) {
+/* A lower bound of the time that the device works. */
+static double disk_busy(const lk_disk_work *work) {
 	double by_bytes = work->rate > 0 ? mean_stored_bytes(work) / work->rate : 0;
 	double busy = fmax(by_bytes, fmax(work->waited, work->fetch));
 	return fmax(0, fmin(busy, work->step));
@@ -357,7 +358,7 @@ static double pipelined_device_busy(const lk_stalls_model *model, double busy,
 }
 
 void lk_stalls_fit_disk(lk_stalls_model *model, const lk_disk_work *work) {
-	double busy = lk_disk_busy(work);
+	double busy = disk_busy(work);
 	if (model->pipelined) {
 		busy = pipelined_device_busy(model, busy, work);
 		model->hidden = fmin(model->preparation,

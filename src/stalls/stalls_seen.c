@@ -29,6 +29,11 @@ struct step_times {
 	double length, slowest, working;
 };
 
+struct seen_file {
+	const char *path;
+	double bytes;
+};
+
 struct viewer {
 	int warmup, count; /* steps: left out at the beginning; analysed, at most */
 	lk_stalls_seen *out;
@@ -38,9 +43,8 @@ struct viewer {
 	/* files */
 	bool written;
 	lk_arena *arena;
-	lk_stalls_files *files;
 	lk_intern *paths;
-	LK_VEC(double) bytes; /* by path */
+	LK_VEC(struct seen_file) files; /* by path */
 	lk_stalls_profile *profile;
 	const char *tier; /* of the last file */
 };
@@ -416,12 +420,12 @@ static lk_status add_seen_file(struct viewer *viewer, const lk_recorded_run *run
 	if (*path != '/' || strncmp(path, "/dev/", 5) == 0) return LK_OK;
 	uint32_t number = lk_intern_id(viewer->paths, path);
 	if (number == UINT32_MAX) return lk_oom(err);
-	if (number > viewer->files->count) {
-		if (!lk_push(viewer->files) || !lk_push(&viewer->bytes)) return lk_oom(err);
-		*lk_last(viewer->files) = lk_arena_strdup(viewer->arena, path);
-		if (!*lk_last(viewer->files)) return lk_oom(err);
+	if (number > viewer->files.count) {
+		if (!lk_push(&viewer->files)) return lk_oom(err);
+		lk_last(&viewer->files)->path = lk_arena_strdup(viewer->arena, path);
+		if (!lk_last(&viewer->files)->path) return lk_oom(err);
 	}
-	viewer->bytes.at[number - 1] += (double)call->record.bytes;
+	viewer->files.at[number - 1].bytes += (double)call->record.bytes;
 	return LK_OK;
 }
 
@@ -442,34 +446,26 @@ static lk_status see_recording_files(struct viewer *viewer, const char *path,
 	return LK_OK;
 }
 
-static bool compare_seen_order(const struct viewer *viewer, size_t a, size_t b) {
-	if (viewer->bytes.at[a] != viewer->bytes.at[b])
-		return viewer->bytes.at[a] > viewer->bytes.at[b];
-	return strcmp(viewer->files->at[a], viewer->files->at[b]) < 0;
-}
-
-static void compare_seen_bytes(struct viewer *viewer) {
-	for (size_t i = 1; i < viewer->files->count; i++)
-		for (size_t k = i; k > 0 && compare_seen_order(viewer, k, k - 1); k--) {
-			double bytes = viewer->bytes.at[k];
-			const char *path = viewer->files->at[k];
-			viewer->bytes.at[k] = viewer->bytes.at[k - 1];
-			viewer->files->at[k] = viewer->files->at[k - 1];
-			viewer->bytes.at[k - 1] = bytes;
-			viewer->files->at[k - 1] = path;
-		}
+/* The largest first. */
+static int by_seen_bytes(const void *a, const void *b) {
+	const struct seen_file *x = a, *y = b;
+	if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+	return strcmp(x->path, y->path);
 }
 
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
                              lk_stalls_files *out, double *bytes, lk_error *err) {
-	enum { SORTED = 4096 };
-	struct viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
+	struct viewer v = {.written = written, .arena = arena, .paths = lk_intern_new()};
 	lk_status status =
 		v.paths ? look_at_all_recordings(&v, folder, see_recording_files, err) : lk_oom(err);
 	*bytes = 0;
-	for (size_t i = 0; i < v.bytes.count; i++) *bytes += v.bytes.at[i];
-	if (status == LK_OK && out->count <= SORTED) compare_seen_bytes(&v);
-	lk_vec_free(&v.bytes);
+	if (status == LK_OK && !lk_reserve(out, v.files.count)) status = lk_oom(err);
+	if (status == LK_OK) lk_sort(v.files.at, v.files.count, sizeof *v.files.at, by_seen_bytes);
+	for (size_t i = 0; status == LK_OK && i < v.files.count; i++) {
+		out->at[out->count++] = v.files.at[i].path;
+		*bytes += v.files.at[i].bytes;
+	}
+	lk_vec_free(&v.files);
 	lk_intern_free(v.paths);
 	return status;
 }
@@ -527,11 +523,23 @@ static lk_status see_recording_reads(struct viewer *viewer, const char *path,
 	return LK_OK;
 }
 
-lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
+static lk_status see_darshan_reads(const char *path, lk_arena *arena, lk_stalls_profile *out,
+                                   lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_stalls_darshan_read(in, arena, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+lk_status lk_stalls_profile_of(const char *path, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err) {
 	struct viewer viewer = {.arena = arena, .profile = out};
 	size_t read = 0; /* files that were read, not only opened */
-	LK_TRY(look_at_all_recordings(&viewer, folder, see_recording_reads, err));
+	bool darshan;
+	LK_TRY(lk_stalls_is_darshan(path, &darshan, err));
+	LK_TRY(darshan ? see_darshan_reads(path, arena, out, err)
+	               : look_at_all_recordings(&viewer, path, see_recording_reads, err));
 	for (size_t i = 0; i < out->files.count; i++) {
 		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];
 	}

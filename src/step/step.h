@@ -8,7 +8,7 @@
 #include "lockstep/predict.h"
 #include "model/layout/job.h"
 #include "model/network/dlrm.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 #include "options/command.h"
 #include "sim/breakdown.h"
 #include "sim/memory.h"

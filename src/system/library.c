@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <string.h>
 
 const lk_library lk_library_sqlite = {"libsqlite3.so.0", "libsqlite3-0"},
 				 lk_library_http = {"libmicrohttpd.so.12", "libmicrohttpd12"},
@@ -51,13 +52,25 @@ static lk_status library_refused(const lk_library *library, lk_error *err) {
 	return lk_hint(err, "install it (Debian: apt install %s)", library->package);
 }
 
-lk_status lk_library_load(const lk_library *library, const char *const *names, void **calls,
-                          lk_error *err) {
+static lk_status library_resolve(const lk_library *library, const char *const *names, void *calls,
+                                 lk_error *err) {
 	void *loaded = lk_library_open(library->file);
 	if (!loaded) return library_refused(library, err);
-	for (int i = 0; names[i]; i++)
-		if (!(calls[i] = lk_library_find(loaded, names[i]))) return library_refused(library, err);
+	for (int i = 0; names[i]; i++) {
+		void *found = lk_library_find(loaded, names[i]);
+		if (!found) return library_refused(library, err);
+		memcpy((char *)calls + i * sizeof found, &found, sizeof found);
+	}
 	return LK_OK;
+}
+
+lk_status lk_library_load(const lk_library *library, lk_library_once *once,
+                          const char *const *names, void *calls, lk_error *err) {
+	pthread_mutex_lock(&once->lock);
+	lk_status status = once->done ? LK_OK : library_resolve(library, names, calls, err);
+	once->done = status == LK_OK;
+	pthread_mutex_unlock(&once->lock);
+	return status;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef LK_SYSTEM_LIBRARY_H
 #define LK_SYSTEM_LIBRARY_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include "lockstep/error.h"
 
@@ -14,10 +15,18 @@ typedef struct lk_library {
 } lk_library;
 extern const lk_library lk_library_sqlite, lk_library_http, lk_library_svg, lk_library_cuda;
 
-/* Load a library permanently and write the addresses of its functions names[], ended by NULL, to
- * calls[]. If it is missing, the error says what to install. */
-lk_status lk_library_load(const lk_library *library, const char *const *names, void **calls,
-                          lk_error *err);
+/* A library's load, by whichever thread needs it first; after a failure the next one tries again. */
+typedef struct lk_library_once {
+	pthread_mutex_t lock;
+	bool done;
+} lk_library_once;
+#define LK_LIBRARY_ONCE \
+	{ .lock = PTHREAD_MUTEX_INITIALIZER }
+
+/* Load a library permanently, once, and write the addresses of its functions names[], ended by NULL,
+ * to `calls`, a struct of pointers to functions. If it is missing, the error says what to install. */
+lk_status lk_library_load(const lk_library *library, lk_library_once *once,
+                          const char *const *names, void *calls, lk_error *err);
 
 /* For optional use: the library, loaded permanently, or NULL; a function of it, or NULL. */
 void *lk_library_open(const char *file);

@@ -21,7 +21,7 @@ sources() {
 	hierarchy) echo src/plan/hierarchy*.c ;;
 	jobs) echo src/jobs/*.c ;;
 	json) ;;
-	kineto | explain) echo src/trace/read/kineto*.c src/trace/capture/*.c src/explain/explain_names.c ;;
+	kineto | explain) echo src/trace/kineto/kineto*.c src/trace/capture/*.c src/explain/explain_names.c ;;
 	lang | lang_run | emit | steps) echo lang/syntax/*.c lang/types/*.c lang/run/sizes_read.c ;;
 	launch) echo src/launch/*.c src/launch/*/*.c lib/shell/*.c ;;
 	lift | traces) ;;

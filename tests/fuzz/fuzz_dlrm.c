@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

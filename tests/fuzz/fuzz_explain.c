@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,6 +2,7 @@
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

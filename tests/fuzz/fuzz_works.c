@@ -5,6 +5,7 @@
 
 #include "trace/lift/lift.h"
 #include "trace/read/read.h"
+#include "../unit/works_memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_works *works = NULL;
 	lk_graph *graph = NULL;
 	lk_works_lifted report;
-	if (lk_works_read_memory(data, size, "fuzz", &limits, &works, &err) != LK_OK) {
+	if (read_works_memory(data, size, "fuzz", &limits, &works, &err) != LK_OK) {
 		if (works || err.status == LK_OK) abort();
 		return 0;
 	}

@@ -153,7 +153,7 @@ static void check_form(unsigned form, bool list) {
 	if (list) lk_proto_end(&out, values);
 	lk_proto_end(&out, attr);
 	lk_proto_end(&out, node);
-	if (lk_works_read_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &works, &err) != LK_OK)
+	if (read_works_memory(out.bytes.at, out.bytes.count, "attr.et", NULL, &works, &err) != LK_OK)
 		fail_msg("form %u: %s", form, err.what);
 	assert_int_equal(works->count, 1);
 	if (form == 27) assert_int_equal(works->kind[0], LK_NODE_OP);
@@ -442,7 +442,7 @@ static void test_damage(void **state) {
 	uint32_t most = 0;
 	for (size_t cut = 0; cut < size; cut++) {
 		lk_works *works;
-		if (lk_works_read_memory(bytes, cut, "cut.et", NULL, &works, &err) != LK_OK) {
+		if (read_works_memory(bytes, cut, "cut.et", NULL, &works, &err) != LK_OK) {
 			assert_true(err.what[0] != '\0' && err.hint[0] != '\0');
 			continue;
 		}
@@ -465,7 +465,7 @@ static void test_circle(void **state) {
 	lk_works_lifted report;
 	lk_graph *graph;
 	lk_error err = {0};
-	assert_int_equal(lk_works_read_memory(text, strlen(text), "circle.json", NULL, &works, &err),
+	assert_int_equal(read_works_memory(text, strlen(text), "circle.json", NULL, &works, &err),
 	                 LK_OK);
 	assert_int_equal(lk_works_lift((const lk_works *const *)&works, 1, NULL, &graph, &report, &err),
 	                 LK_ERR_INPUT);
@@ -490,7 +490,7 @@ static void test_host_times(void **state) {
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 		snprintf(json, sizeof json, text, timed ? ", \"runtime\": 5" : "");
 #pragma GCC diagnostic pop
-		if (lk_works_read_memory(json, strlen(json), "host.json", NULL, &works, &err) != LK_OK)
+		if (read_works_memory(json, strlen(json), "host.json", NULL, &works, &err) != LK_OK)
 			fail_msg("%s: %s", err.where, err.what);
 		assert_int_equal(lk_works_device_timed(works), timed);
 		assert_int_equal(

@@ -18,7 +18,7 @@
 #include "lockstep/validate.h"
 #include "sim/sim.h"
 #include "data.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 
 static const char *const presets[] = {"DLRM_default", "DLRM_MLPerf", "DLRM_DDP"};
 

@@ -454,7 +454,7 @@ static void read_trace(const struct place *place, const struct document *documen
 	fwrite(document->bytes, 1, document->size, file);
 	fputs(place->after, file);
 	fclose(file);
-	*read = lk_capture_read(path, NULL, &capture, &err) == LK_OK;
+	*read = lk_trace_read(path, false, NULL, &capture, &(lk_works *){NULL}, &err) == LK_OK;
 	*strictly = *read && capture->damages.count == 0 && lk_capture_check(capture, &err) == LK_OK;
 	*events = *read ? capture->count : 0;
 	*damaged = *read ? capture->damaged : 0;

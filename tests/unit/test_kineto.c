@@ -16,6 +16,7 @@
 #include "system/parallel.h"
 #include "io/json.h"
 #include "base/stats.h"
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"
@@ -116,7 +117,7 @@ static void compare_file(const char *path) {
 	lk_capture *capture;
 	lk_error err = {0};
 	char line[1024], command[1024], mine[2048], theirs[2048];
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+	if (lk_trace_read(path, false, NULL, &capture, &(lk_works *){NULL}, &err) != LK_OK)
 		fail_msg("%s", lk_error_text(&err, line, sizeof line));
 	print_capture(capture, mine, sizeof mine);
 	assert_int_equal(capture->warnings.count, 0);

@@ -84,7 +84,7 @@ static lk_capture *finish_at(struct writer *writer, int64_t end) {
 	char path[PATH_MAX];
 	strcpy(path, writer->r.path);
 	lk_recorder_close(&writer->r);
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+	if (lk_trace_read(path, false, NULL, &capture, &(lk_works *){NULL}, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	unlink(path); /* names of one process are few */
 	return capture;

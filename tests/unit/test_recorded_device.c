@@ -109,7 +109,7 @@ static lk_capture *finish(struct writer *writer) {
 	writer->r.head->end_ns = writer->now;
 	strcpy(path, writer->r.path);
 	lk_recorder_close(&writer->r);
-	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
+	if (lk_trace_read(path, false, NULL, &capture, &(lk_works *){NULL}, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	return capture;
 }

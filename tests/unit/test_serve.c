@@ -269,7 +269,7 @@ static void options_have_forms(void **state) {
 			bool file =
 				option->value && (strstr(option->value, "FILE") || strstr(option->value, "DIR"));
 			if (file) assert_true(form == LK_FIELD_REFUSED || form >= LK_FIELD_TEXT_OR_FILE);
-			assert_true(*lk_serve_form_name(form));
+			assert_true(*lk_serve_form_names[form].key && *lk_serve_form_names[form].said);
 		}
 }
 

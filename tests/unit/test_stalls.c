@@ -651,9 +651,7 @@ static void test_darshan(void **state) {
 	bool is;
 	assert_int_equal(lk_stalls_is_darshan(path, &is, &err), LK_OK);
 	assert_true(is);
-	assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
-	assert_int_equal(lk_stalls_darshan_read(in, &arena, &profile, &err), LK_OK);
-	lk_stream_close(in);
+	assert_int_equal(lk_stalls_profile_of(path, &arena, &profile, &err), LK_OK);
 	assert_int_equal(profile.files.count, 2);
 	const lk_stalls_file *a = &profile.files.at[0], *b = &profile.files.at[1];
 	assert_string_equal(a->path, "/data/a");

@@ -60,7 +60,7 @@ static void test_kinds(void **state) {
 		memcpy(exact, cases[i].head, cases[i].size);
 		lk_trace_kind kind = lk_trace_kind_of(exact, cases[i].size);
 		free(exact);
-		if (kind != cases[i].kind) fail_msg("case %zu is %s", i, lk_trace_kind_name(kind));
+		if (kind != cases[i].kind) fail_msg("case %zu is of kind %d", i, (int)kind);
 	}
 }
 
@@ -87,7 +87,7 @@ static void test_public_kinds(void **state) {
 		assert_int_equal(lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL), LK_OK);
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
 		lk_stream_close(in);
-		if (kind != files[i].kind) fail_msg("%s is %s", files[i].name, lk_trace_kind_name(kind));
+		if (kind != files[i].kind) fail_msg("%s is of kind %d", files[i].name, (int)kind);
 	}
 }
 
@@ -97,13 +97,10 @@ static void test_no_times(void **state) {
 	const char *path =
 		write_in(scratch, "rank0.json", "{\"schema\": \"1.0.2-chakra.0.0.4\", \"nodes\": []}");
 	lk_error err = {0};
-	lk_capture *capture;
 	lk_traces *traces;
-	assert_int_equal(lk_capture_read(path, NULL, &capture, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "PyTorch execution trace: it does not say when things ran"));
-	assert_non_null(strstr(err.hint, "lockstep replay"));
 	assert_int_equal(lk_traces_read(&path, 1, NULL, 0, &traces, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "PyTorch execution trace: it does not say when things ran"));
+	assert_non_null(strstr(err.hint, "lockstep replay"));
 }
 
 /* ---- side by side ---- */

@@ -22,7 +22,7 @@
 static lk_works *works_of(const char *text) {
 	lk_works *works;
 	lk_error err = {0};
-	if (lk_works_read_memory(text, strlen(text), "made.json", NULL, &works, &err) != LK_OK)
+	if (read_works_memory(text, strlen(text), "made.json", NULL, &works, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	return works;
 }
@@ -193,7 +193,7 @@ static void test_cut(void **state) {
 	for (size_t size = 0; size < strlen(NESTED); size++) {
 		lk_works *works;
 		lk_error err = {0};
-		if (lk_works_read_memory(NESTED, size, "cut.json", NULL, &works, &err) != LK_OK) {
+		if (read_works_memory(NESTED, size, "cut.json", NULL, &works, &err) != LK_OK) {
 			assert_true(err.what[0] != '\0');
 			continue;
 		}
@@ -215,14 +215,13 @@ static void test_limits(void **state) {
 	lk_works *works;
 	lk_error err = {0};
 	lk_read_limits few = {.events = 2, .shapes = true}, names = {.names = 3, .shapes = true};
-	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &few, &works, &err),
-	                 LK_ERR_INPUT);
+	assert_int_equal(read_works_memory(FLAT, strlen(FLAT), "x", &few, &works, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "over 2 works"));
-	assert_int_equal(lk_works_read_memory(FLAT, strlen(FLAT), "x", &names, &works, &err),
+	assert_int_equal(read_works_memory(FLAT, strlen(FLAT), "x", &names, &works, &err),
 	                 LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "different names"));
 	static const char kineto[] = "{\"traceEvents\": []}";
-	assert_int_equal(lk_works_read_memory(kineto, strlen(kineto), "x", NULL, &works, &err),
+	assert_int_equal(read_works_memory(kineto, strlen(kineto), "x", NULL, &works, &err),
 	                 LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "with times"));
 }
@@ -269,7 +268,9 @@ static void test_link(void **state) {
 		lk_works *works = read_works(need_data(name));
 		assert_int_equal(works->rank, rank);
 		snprintf(name, sizeof name, "traces/dlrm8/kineto/rank%d.json.gz", rank);
-		assert_int_equal(lk_capture_read(need_data(name), NULL, &capture, &err), LK_OK);
+		assert_int_equal(
+			lk_trace_read(need_data(name), false, NULL, &capture, &(lk_works *){NULL}, &err),
+			LK_OK);
 		assert_int_equal(lk_link_works(works, capture, &link, &err), LK_OK);
 		assert_int_equal(link.by_record + link.by_order, 1672);
 		assert_int_equal(link.roots, 3);

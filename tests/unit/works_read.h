@@ -11,11 +11,15 @@
 
 #include "trace/capture/works.h"
 #include "trace/read/read.h"
+#include "works_memory.h"
 
 static inline lk_works *read_works(const char *path) {
+	lk_capture *capture;
 	lk_works *works;
 	lk_error err = {0};
-	if (lk_works_read(path, NULL, &works, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	if (lk_trace_read(path, false, NULL, &capture, &works, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	assert_non_null(works);
 	return works;
 }
 

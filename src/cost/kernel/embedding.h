@@ -43,9 +43,6 @@ void lk_locality_reuse_at(const double *unique, const double *access, double of,
                           double pooling, double batch, lk_locality *out);
 /* The locality of a batch that keeps each lookup with this probability: binomial thinning. */
 void lk_locality_thin(const lk_locality *locality, double keep, lk_locality *out);
-/* Convert back to shares of each bin; either may be NULL. */
-void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
-                      double access[LK_REUSE_BINS]);
 /* Share of lookups that fall on the `held` most frequent rows. */
 double lk_locality_covered(const lk_locality *locality, double held);
 

@@ -168,30 +168,6 @@ void lk_locality_reuse_at(const double *unique, const double *access, double of,
 	lk_locality_thin(&whole, fmin(batch / of, 1), out);
 }
 
-static int locality_bin_of(double times) {
-	int bin = times <= 1 ? 0 : (int)ceil(log2(times) - 1e-9);
-	return bin < LK_REUSE_BINS ? bin : LK_REUSE_BINS - 1;
-}
-
-void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
-                      double access[LK_REUSE_BINS]) {
-	double u[LK_REUSE_BINS] = {0}, a[LK_REUSE_BINS] = {0};
-	double rows = lk_locality_rows(locality), lookups = lk_locality_lookups(locality);
-	for (int i = 0; i < locality->count; i++) {
-		/* between two integers: some rows have one count, some the other */
-		double below = floor(locality->times[i]), above = locality->times[i] - below;
-		int first = locality_bin_of(below), second = locality_bin_of(below + 1);
-		u[first] += locality->rows[i] * (1 - above);
-		u[second] += locality->rows[i] * above;
-		a[first] += locality->rows[i] * (1 - above) * below;
-		a[second] += locality->rows[i] * above * (below + 1);
-	}
-	for (int b = 0; b < LK_REUSE_BINS; b++) {
-		if (unique) unique[b] = rows > 0 ? u[b] / rows : 0;
-		if (access) access[b] = lookups > 0 ? a[b] / lookups : 0;
-	}
-}
-
 /* Classes in order, most frequent first or last, as they usually are. */
 static double covered_in_order(const lk_locality *locality, double held, bool rising) {
 	double sum = 0;

@@ -32,7 +32,8 @@ static bool order_same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 	       order_shape_of(a->kind) == order_shape_of(b->kind);
 }
 
-bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
+/* Whether they can be the same collective. */
+static bool calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!order_same_kind(a, b)) return false;
 	/* Splits of an all-to-all differ by rank, and so do the counts of MPI_Gatherv. */
 	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->uneven || b->uneven;
@@ -42,7 +43,7 @@ bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
 	uint32_t n = 0;
 	for (; n < CONFIRM && i < a.count && j < b.count; n++, i++, j++)
-		if (!lk_calls_agree(&a.at[i], &b.at[j])) return false;
+		if (!calls_agree(&a.at[i], &b.at[j])) return false;
 	return n > 0 || (i == a.count && j == b.count);
 }
 
@@ -90,7 +91,7 @@ static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a
 		const lk_comm_call *x = &walk->a.at[i + k], *y = &walk->b.at[j + k];
 		bool kind = order_same_kind(x, y);
 		if (kind) walk->places[j + k] = i + k;
-		if (!lk_calls_agree(x, y))
+		if (!calls_agree(x, y))
 			order_note(walk, i + k, kind ? LK_CALL_OTHER_SIZE : LK_CALL_OTHER_KIND, y);
 	}
 	for (uint32_t k = both; k < skip_a; k++)
@@ -107,7 +108,7 @@ static void walk_from(struct walk *walk, int64_t offset) {
 	walk->edits = walk->agreed = 0;
 	for (uint32_t k = 0; k < j && k < walk->b.count; k++) walk->places[k] = (int64_t)k + offset;
 	while (i < walk->a.count && j < walk->b.count) {
-		if (lk_calls_agree(&walk->a.at[i], &walk->b.at[j])) {
+		if (calls_agree(&walk->a.at[i], &walk->b.at[j])) {
 			walk->places[j++] = i++;
 			walk->agreed++;
 			continue;
@@ -177,7 +178,7 @@ static void find_opening(struct offsets *offsets, lk_call_list a, lk_call_list b
 								apart = fabs(last);
 		uint32_t n = 0;
 		while (n < OPENING && i + n < a.count && n < b.count &&
-		       lk_calls_agree(&a.at[i + n], &b.at[n])) {
+		       calls_agree(&a.at[i + n], &b.at[n])) {
 			double now = (double)a.at[i + n].end - (double)b.at[n].end;
 			change[n++] = fabs(now - last);
 			last = now;

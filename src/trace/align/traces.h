@@ -153,8 +153,6 @@ typedef LK_VEC(lk_order_note) lk_order_notes;
  * if fewer than two calls are common. */
 lk_status lk_order_find(lk_call_list a, lk_call_list b, int64_t *places, lk_order_notes *notes,
                         double *jitter_ns, lk_error *err);
-/* Whether they can be the same collective. */
-bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b);
 
 /* ---- medians and sums that never overflow ---- */
 

@@ -127,6 +127,26 @@ static bool capture_add_notes(lk_capture *capture, uint32_t i, const lk_event *e
 	return true;
 }
 
+lk_status lk_capture_name(lk_capture *capture, const lk_read_limits *limits, const char *text,
+                          uint32_t *out, lk_error *err) {
+	uint64_t most = limits->names ? limits->names : 16u << 20;
+	*out = lk_intern_id(capture->names, text);
+	if (*out == UINT32_MAX) return lk_oom(err);
+	if (*out < most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, capture->path, "holds over %llu different names",
+	        (unsigned long long)most);
+	return lk_hint(err, "raise the limit of names");
+}
+
+lk_status lk_capture_room(const lk_capture *capture, const lk_read_limits *limits, size_t apart,
+                          lk_error *err) {
+	uint64_t most = limits->events ? limits->events : 1000000000;
+	if (capture->count + apart < most) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, capture->path, "holds over %llu %s", (unsigned long long)most,
+	        lk_noun(most, "event", "events"));
+	return lk_hint(err, "raise the limit of events, or profile fewer steps");
+}
+
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	LK_ASSERT((unsigned)event->kind < LK_EVENT_KINDS && event->lane < capture->lanes.count);
 	LK_ASSERT(event->name < lk_intern_count(capture->names));

@@ -176,11 +176,25 @@ typedef struct lk_event {
 	int64_t bytes;                  /* see lk_copy_note; below 0: unknown too */
 } lk_event;
 
+/* Limits of reading; 0: the default in brackets. */
+typedef struct lk_read_limits {
+	uint64_t bytes;  /* decompressed [64 GiB] */
+	uint64_t events; /* kept [1e9] */
+	uint64_t names;  /* different names and shapes [16 million] */
+	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
+} lk_read_limits;
+
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory runs out */
 void lk_capture_free(lk_capture *capture);
 /* The lane of a process and thread, or device and stream; LK_NONE when memory runs out or there are
  * over 65,000. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
+/* Intern a name, of which the limits allow so many. */
+lk_status lk_capture_name(lk_capture *capture, const lk_read_limits *limits, const char *text,
+                          uint32_t *out, lk_error *err);
+/* Check that the limits allow one more event; `apart`: events that the reader keeps apart. */
+lk_status lk_capture_room(const lk_capture *capture, const lk_read_limits *limits, size_t apart,
+                          lk_error *err);
 /* Add an event; returns its number, or LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
 /* Append the events and notes of `from`; `names` and `lanes` map its numbers to those of `capture`.
@@ -204,14 +218,6 @@ static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
 }
 /* Bytes of all columns and notes. */
 size_t lk_capture_bytes(const lk_capture *capture);
-
-/* Limits of reading; 0: the default in brackets. */
-typedef struct lk_read_limits {
-	uint64_t bytes;  /* decompressed [64 GiB] */
-	uint64_t events; /* kept [1e9] */
-	uint64_t names;  /* different names and shapes [16 million] */
-	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
-} lk_read_limits;
 
 /* A training step inside a capture. */
 typedef struct lk_capture_step {

@@ -121,8 +121,7 @@ lk_status lk_works_put(lk_works *works, const lk_read_limits *limits, const lk_w
 static int works_by_id(const void *a, const void *b, void *context) {
 	const lk_works *works = context;
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	if (works->id[i] != works->id[j]) return works->id[i] < works->id[j] ? -1 : 1;
-	return i < j ? -1 : i > j;
+	return lk_by_i64(&works->id[i], &works->id[j]);
 }
 
 /* Put the lists of `begin` in the new order; elements of `list` have `size` bytes. */

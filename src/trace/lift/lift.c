@@ -518,19 +518,14 @@ void lk_lifted_free(lk_lifted *lifted) {
 	free(lifted);
 }
 
-int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op) {
-	LK_ASSERT(rank < lifted->traces->count && op < lifted->rank[rank].ops.count);
-	return ps_of(&lifted->rank[rank].ops.at[op], lk_lifted_own(&lifted->rank[rank], op));
-}
-
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context) {
 	LK_ASSERT(lifted->graph != NULL);
 	for (uint32_t r = 0; r < lifted->traces->count; r++) {
-		for (uint32_t i = 0; i < lifted->rank[r].ops.count; i++) {
+		const lk_lifted_rank *rank = &lifted->rank[r];
+		for (uint32_t i = 0; i < rank->ops.count; i++) {
 			int64_t set = time ? time(context, lifted, r, i) : -1;
 			lifted->graph->ops.measured_ps[lifted->first_op[r] + i] =
-				set < 0 ? lk_lifted_time(lifted, r, i)
-						: ps_of(&lifted->rank[r].ops.at[i], set / PS_PER_NS);
+				ps_of(&rank->ops.at[i], set < 0 ? lk_lifted_own(rank, i) : set / PS_PER_NS);
 		}
 	}
 }

@@ -208,9 +208,6 @@ void lk_lifted_free(lk_lifted *lifted);
 typedef int64_t lk_lift_time(const void *context, const lk_lifted *lifted, uint32_t rank,
                              uint32_t op);
 void lk_lift_retime(lk_lifted *lifted, lk_lift_time *time, const void *context);
-/* Measured time of operation `op` of a rank, picoseconds: its pieces or work; for a rendezvous, its
- * transfer. */
-int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
 
 /* ---- lift_kinds: what device work computes: kind, shape, bytes and operations of a kernel. */
 

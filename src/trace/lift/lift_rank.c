@@ -91,9 +91,7 @@ static int by_launch(const void *a, const void *b, void *context) {
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	if (capture->launch[i] != capture->launch[j])
 		return capture->launch[i] < capture->launch[j] ? -1 : 1;
-	if (capture->start_ns[i] != capture->start_ns[j])
-		return capture->start_ns[i] < capture->start_ns[j] ? -1 : 1;
-	return i < j ? -1 : i > j;
+	return lk_by_i64(&capture->start_ns[i], &capture->start_ns[j]);
 }
 
 /* A call may launch many works: a CUDA graph. */

@@ -127,8 +127,7 @@ static int by_order(const void *a, const void *b, void *context) {
 	const lk_run *x = &lifting->runs.at[*(const uint32_t *)a],
 				 *y = &lifting->runs.at[*(const uint32_t *)b];
 	if (x->order_ns != y->order_ns) return x->order_ns < y->order_ns ? -1 : 1;
-	if ((x->after != LK_NONE) != (y->after != LK_NONE)) return x->after == LK_NONE ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return (x->after != LK_NONE) - (y->after != LK_NONE);
 }
 
 static lk_status sort_runs(lk_lifting *lifting) {

@@ -3,6 +3,7 @@
 
 #include "io/archive.h"
 #include "io/json.h"
+#include "trace/kineto/kineto.h"
 #include "trace/read/read.h"
 
 /* SQLite reads files, not streams; a recording has other files in its folder. */
@@ -48,13 +49,6 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	return status;
 }
 
-static lk_status capture_read_no_times(const char *path, lk_trace_kind kind, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "is %s: it does not say when things ran",
-	        lk_trace_kind_name(kind));
-	return lk_hint(err, "give a profile (Kineto, Nsight Systems) with it, or "
-	                    "`lockstep replay FILE --overheads FILE --gpu NAME`");
-}
-
 static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits *limits,
                           lk_capture **capture, lk_works **works, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
@@ -63,20 +57,8 @@ static lk_status read_any(lk_stream *in, const char *path, const lk_read_limits 
 	if (!limits) limits = &none;
 	LK_TRY(lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, err));
 	lk_trace_kind kind = lk_trace_kind_of(head, size);
-	if (!lk_trace_is_works(kind)) return read_capture(in, kind, path, limits, capture, err);
-	return works ? lk_works_read_stream(in, limits, works, err)
-	             : capture_read_no_times(path, kind, err);
-}
-
-lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
-                        lk_works **works, lk_error *err) {
-	lk_stream *in;
-	*capture = NULL;
-	if (works) *works = NULL;
-	LK_TRY(lk_archive_open(path, &in, err));
-	lk_status status = read_any(in, path, limits, capture, works, err);
-	lk_stream_close(in);
-	return status;
+	return lk_trace_is_works(kind) ? lk_works_read_stream(in, limits, works, err)
+	                               : read_capture(in, kind, path, limits, capture, err);
 }
 
 /* A small file among traces whose head shows that it is no trace: a configuration or a table. */
@@ -89,21 +71,16 @@ static bool capture_is_other(lk_stream *in) {
 	return kind == LK_TRACE_OTHER || kind == LK_TRACE_OTHER_JSON;
 }
 
-lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
-                              lk_works **works, lk_error *err) {
+lk_status lk_trace_read(const char *path, bool found, const lk_read_limits *limits,
+                        lk_capture **capture, lk_works **works, lk_error *err) {
 	lk_stream *in;
 	*capture = NULL;
 	*works = NULL;
 	LK_TRY(lk_archive_open(path, &in, err));
 	lk_status status =
-		capture_is_other(in) ? LK_OK : read_any(in, path, limits, capture, works, err);
+		found && capture_is_other(in) ? LK_OK : read_any(in, path, limits, capture, works, err);
 	lk_stream_close(in);
 	return status;
-}
-
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
-                          lk_error *err) {
-	return lk_trace_read(path, limits, out, NULL, err);
 }
 
 static lk_status check_tokens(lk_stream *in, lk_error *err) {

@@ -37,13 +37,7 @@ struct reader {
 /* ---- texts ---- */
 
 static lk_status nsys_intern(struct reader *reader, const char *text, uint32_t *out) {
-	uint64_t most = reader->limits->names ? reader->limits->names : 16u << 20;
-	*out = lk_intern_id(reader->capture->names, text ? text : "");
-	if (*out == UINT32_MAX) return lk_oom(reader->err);
-	if (*out < most) return LK_OK;
-	lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu different names",
-	        (unsigned long long)most);
-	return lk_hint(reader->err, "raise the limit of names");
+	return lk_capture_name(reader->capture, reader->limits, text ? text : "", out, reader->err);
 }
 
 /* "cudaLaunchKernel_v7000" is a version of cudaLaunchKernel. */
@@ -107,12 +101,7 @@ static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event
 }
 
 static lk_status nsys_add(struct reader *reader, const lk_event *event, uint32_t *place) {
-	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
-	if (reader->capture->count >= most) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->path, "holds over %llu %s",
-		        (unsigned long long)most, lk_noun(most, "event", "events"));
-		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
-	}
+	LK_TRY(lk_capture_room(reader->capture, reader->limits, 0, reader->err));
 	*place = event->lane == LK_NONE ? LK_NONE : lk_capture_add(reader->capture, event);
 	return *place == LK_NONE ? lk_oom(reader->err) : LK_OK;
 }

@@ -10,36 +10,20 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-/* Read a file of any format: sets one of *capture and *works, the other is NULL. `works` NULL:
- * execution traces are an error. */
-lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
-                        lk_works **works, lk_error *err);
-
-/* The same for a file found in a folder or an archive: if it is another kind of file, both stay
- * NULL. */
-lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
-                              lk_works **works, lk_error *err);
-
-/* Read a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
- * recognised by its content. Oddities become warnings if a result is possible. */
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
-                          lk_error *err);
+/* Read a file of any format, recognised by its content: sets one of *capture and *works, the other
+ * is NULL. Oddities become warnings if a result is possible. `found` in a folder or an archive: if
+ * it is another kind of file, both are NULL. `limits` may be NULL. */
+lk_status lk_trace_read(const char *path, bool found, const lk_read_limits *limits,
+                        lk_capture **capture, lk_works **works, lk_error *err);
 
 /* Check that a capture's whole file is valid JSON, if it is of that form: its reader skips what it
  * does not need and looks there only for the end. */
 lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
 
-/* Read a file of any format without times; recognised by its content. Oddities become warnings if a
- * result is possible. `limits` may be NULL; the default of `bytes` is 8 GiB here, because JSON is
- * held in memory. */
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
-                        lk_error *err);
-/* The same from the rest of a stream. */
+/* Read the rest of a stream of any format without times. `limits` may be NULL; the default of
+ * `bytes` is 8 GiB here, because JSON is held in memory. */
 lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
                                lk_error *err);
-/* The same from memory, which is copied; `name` is used in messages. */
-lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
-                               const lk_read_limits *limits, lk_works **out, lk_error *err);
 
 typedef struct lk_trace_files {
 	lk_capture **capture; /* in the order of the files */
@@ -80,14 +64,6 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size);
 static inline bool lk_trace_is_works(lk_trace_kind kind) {
 	return kind == LK_TRACE_PYTORCH_ET || kind == LK_TRACE_CHAKRA_JSON || kind == LK_TRACE_CHAKRA;
 }
-/* "a PyTorch execution trace". */
-const char *lk_trace_kind_name(lk_trace_kind kind);
-
-/* ---- kineto: the reader of Kineto's and Chrome's JSON. */
-
-/* Add everything of the file to a new capture; the caller finishes it. */
-lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
-                         lk_error *err);
 
 /* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
 

@@ -11,21 +11,11 @@
 #define LAST_NS (INT64_C(1) << 61)
 
 lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out) {
-	uint64_t most = rocm->limits->names ? rocm->limits->names : 16u << 20;
-	*out = lk_intern_id(rocm->capture->names, text ? text : "");
-	if (*out == UINT32_MAX) return lk_oom(rocm->err);
-	if (*out < most) return LK_OK;
-	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu different names",
-	        (unsigned long long)most);
-	return lk_hint(rocm->err, "raise the limit of names");
+	return lk_capture_name(rocm->capture, rocm->limits, text ? text : "", out, rocm->err);
 }
 
 static lk_status rocm_check_room(const lk_rocm *rocm) {
-	uint64_t most = rocm->limits->events ? rocm->limits->events : 1000000000;
-	if (rocm->capture->count + rocm->work.count < most) return LK_OK;
-	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds over %llu %s",
-	        (unsigned long long)most, lk_noun(most, "event", "events"));
-	return lk_hint(rocm->err, "raise the limit of events, or profile fewer steps");
+	return lk_capture_room(rocm->capture, rocm->limits, rocm->work.count, rocm->err);
 }
 
 bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end_ns) {

@@ -18,15 +18,19 @@
 /* ---- which files ---- */
 
 struct file_name {
-	char *path;
+	const char *path;
 	bool found;   /* in a folder or an archive: it may be another kind of file */
 	bool starter; /* a recording of a process that does not know its rank */
 };
-typedef LK_VEC(struct file_name) names;
+typedef struct names {
+	struct file_name *at;
+	size_t count, capacity;
+	lk_arena arena; /* of the paths */
+} names;
 
 static void free_names(names *n) {
-	for (size_t i = 0; i < n->count; i++) free(n->at[i].path);
 	lk_vec_free(n);
+	lk_arena_free(&n->arena);
 }
 
 static bool trace_name(const char *name) {
@@ -48,19 +52,15 @@ static int files_by_name(const void *a, const void *b) {
 	return strverscmp(one->path, other->path);
 }
 
-static lk_status files_add_name(names *n, char *name, bool found, lk_error *err) {
-	if (!name || !lk_push(n)) {
-		free(name);
-		return lk_oom(err);
-	}
+static lk_status files_add_name(names *n, const char *name, bool found, lk_error *err) {
+	if (!name || !lk_push(n)) return lk_oom(err);
 	*lk_last(n) = (struct file_name){.path = name, .found = found};
 	return LK_OK;
 }
 
-static char *files_joined(const char *folder, const char *name) {
-	char *path = NULL;
+static const char *files_joined(names *n, const char *folder, const char *name) {
 	const char *slash = lk_ends_in(folder, "/") ? "" : "/";
-	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
+	return lk_arena_printf(&n->arena, "%s%s%s", folder, slash, name);
 }
 
 /* Note whether a recording's process knew its rank. A damaged recording counts as not knowing. */
@@ -84,10 +84,8 @@ static lk_status drop_starters(names *all, size_t before, lk_error *err) {
 		LK_TRY(note_rank(&all->at[i], err));
 		ranks |= lk_ends_in(all->at[i].path, LK_RECORDING_ENDING) && !all->at[i].starter;
 	}
-	for (size_t i = before; ranks && i < all->count; i++) {
-		if (all->at[i].starter) free(all->at[i].path);
-		else all->at[kept++] = all->at[i];
-	}
+	for (size_t i = before; ranks && i < all->count; i++)
+		if (!all->at[i].starter) all->at[kept++] = all->at[i];
 	if (ranks) all->count = kept;
 	return LK_OK;
 }
@@ -115,31 +113,29 @@ static bool holds_traces(const char *folder) {
 }
 
 /* The first folder by name in a folder that holds traces, such as iteration_10; NULL if there is
- * none. The caller frees it. */
-static char *inner_folder(const char *folder) {
+ * none. */
+static const char *inner_folder(names *n, const char *folder) {
 	DIR *dir = opendir(folder);
-	char *first = NULL;
+	const char *first = NULL;
 	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
-		char *path = dirent->d_name[0] == '.' ? NULL : files_joined(folder, dirent->d_name);
+		const char *path =
+			dirent->d_name[0] == '.' ? NULL : files_joined(n, folder, dirent->d_name);
 		if (path && is_folder(path) && holds_traces(path) &&
-		    (!first || strverscmp(path, first) < 0)) {
-			free(first);
+		    (!first || strverscmp(path, first) < 0))
 			first = path;
-		} else free(path);
 	}
 	if (dir) closedir(dir);
 	return first;
 }
 
-static lk_status no_trace(const char *folder, lk_error *err) {
+static lk_status no_trace(names *n, const char *folder, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-	char *inner = inner_folder(folder);
+	const char *inner = inner_folder(n, folder);
 	if (inner)
 		lk_hint(err, "there are traces in %s; folders inside are read where they are named", inner);
 	else
 		lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .xplane.pb, results.db, "
 		             ".rpd, .et or .lkrec");
-	free(inner);
 	return err->status;
 }
 
@@ -150,13 +146,12 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	lk_status status = LK_OK;
 	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		if (!trace_name(listing.names[i]) || is_simulator_file(listing.names[i])) continue;
-		char *path = files_joined(folder, listing.names[i]);
-		if (path && is_folder(path)) free(path);
-		else status = files_add_name(out, path, true, err);
+		const char *path = files_joined(out, folder, listing.names[i]);
+		if (!path || !is_folder(path)) status = files_add_name(out, path, true, err);
 	}
 	lk_listing_free(&listing);
 	LK_TRY(status);
-	if (out->count == before) return no_trace(folder, err);
+	if (out->count == before) return no_trace(out, folder, err);
 	LK_TRY(drop_starters(out, before, err));
 	lk_sort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	return LK_OK;
@@ -170,9 +165,8 @@ struct archive_names {
 static lk_status files_add_member(void *context, const char *name, lk_error *err) {
 	struct archive_names *into = context;
 	const char *base = lk_file_name(name);
-	char *path = NULL;
 	if (!trace_name(base) || is_simulator_file(base)) return LK_OK;
-	if (asprintf(&path, "%s!%s", into->archive, name) < 0) path = NULL;
+	const char *path = lk_arena_printf(&into->out->arena, "%s!%s", into->archive, name);
 	return files_add_name(into->out, path, true, err);
 }
 
@@ -187,15 +181,14 @@ static lk_status list_archive(const char *path, names *out, lk_error *err) {
 
 static lk_status list_files(const char *const *paths, uint32_t count, names *out, lk_error *err) {
 	for (uint32_t i = 0; i < count; i++) {
-		struct stat info;
 		if (strcmp(paths[i], "-") == 0 && count > 1) {
 			lk_fail(err, LK_ERR_INPUT, "-", "standard input cannot be one of several traces");
 			return lk_hint(err, "write it to a file first");
 		}
-		if (strcmp(paths[i], "-") != 0 && stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode))
+		if (strcmp(paths[i], "-") != 0 && is_folder(paths[i]))
 			LK_TRY(list_folder(paths[i], out, err));
 		else if (lk_archive_is(paths[i])) LK_TRY(list_archive(paths[i], out, err));
-		else LK_TRY(files_add_name(out, strdup(paths[i]), false, err));
+		else LK_TRY(files_add_name(out, lk_arena_strdup(&out->arena, paths[i]), false, err));
 	}
 	return out->count ? LK_OK : lk_fail(err, LK_ERR_INPUT, NULL, "no trace is given");
 }
@@ -225,8 +218,8 @@ struct reading {
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
 	const struct file_name *file = &reading->files->at[job];
-	return (file->found ? lk_trace_read_found : lk_trace_read)(
-		file->path, reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
+	return lk_trace_read(file->path, file->found, reading->limits, &reading->out->capture[job],
+	                     &reading->out->works[job], err);
 }
 
 /* Close the gaps: each file had its own place in both lists. */

@@ -125,19 +125,3 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA
 	                                                                          : LK_TRACE_OTHER;
 }
-
-const char *lk_trace_kind_name(lk_trace_kind kind) {
-	static const char *const names[] = {
-		[LK_TRACE_KINETO] = "a Kineto trace",
-		[LK_TRACE_DATABASE] = "a profiler's database",
-		[LK_TRACE_ROCPROF] = "a trace of AMD's profilers",
-		[LK_TRACE_PYTORCH_ET] = "a PyTorch execution trace",
-		[LK_TRACE_CHAKRA_JSON] = "a Chakra execution trace",
-		[LK_TRACE_CHAKRA] = "a Chakra execution trace",
-		[LK_TRACE_RECORDING] = "a recording",
-		[LK_TRACE_XPLANE] = "a trace of XLA's profiler",
-		[LK_TRACE_OTHER_JSON] = "JSON",
-		[LK_TRACE_OTHER] = "no trace",
-	};
-	return names[kind];
-}

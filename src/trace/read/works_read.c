@@ -117,11 +117,6 @@ static lk_status works_read_bytes(char **text, size_t size, const char *name,
                                   const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
-	if (kind == LK_TRACE_DATABASE) {
-		lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace",
-		        lk_trace_kind_name(kind));
-		return lk_hint(err, "read it as a profile");
-	}
 	bool wire = kind == LK_TRACE_CHAKRA || kind == LK_TRACE_OTHER;
 	lk_works *works = lk_works_new(name, "");
 	if (!works) return lk_oom(err);
@@ -146,28 +141,6 @@ lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_w
 	*out = NULL;
 	LK_TRY(lk_stream_rest(in, most, &text, &size, err));
 	lk_status status = works_read_bytes(&text, size, lk_stream_name(in), limits, out, err);
-	free(text);
-	return status;
-}
-
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
-                        lk_error *err) {
-	lk_stream *in;
-	*out = NULL;
-	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_works_read_stream(in, limits, out, err);
-	lk_stream_close(in);
-	return status;
-}
-
-lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
-                               const lk_read_limits *limits, lk_works **out, lk_error *err) {
-	char *text = malloc(size + 1);
-	*out = NULL;
-	if (!text) return lk_oom(err);
-	if (size) memcpy(text, bytes, size);
-	text[size] = '\0';
-	lk_status status = works_read_bytes(&text, size, name, limits, out, err);
 	free(text);
 	return status;
 }

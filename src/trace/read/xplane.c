@@ -162,14 +162,8 @@ static void xplane_text(const lk_proto *text, char *out, size_t size) {
 
 static lk_status xplane_intern(struct xplane *reader, const lk_proto *text, uint32_t *out) {
 	char shown[NAME_BYTES];
-	uint64_t most = reader->limits->names ? reader->limits->names : 16u << 20;
 	xplane_text(text, shown, sizeof shown);
-	*out = lk_intern_id(reader->capture->names, shown);
-	if (*out == UINT32_MAX) return lk_oom(reader->err);
-	if (*out < most) return LK_OK;
-	lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds over %llu different names",
-	        (unsigned long long)most);
-	return lk_hint(reader->err, "raise the limit of names");
+	return lk_capture_name(reader->capture, reader->limits, shown, out, reader->err);
 }
 
 /* ---- events ---- */
@@ -232,12 +226,7 @@ static lk_status xplane_add_work(struct xplane *reader, const struct xplane_fact
 }
 
 static lk_status xplane_keep(struct xplane *reader, const lk_event *event) {
-	uint64_t most = reader->limits->events ? reader->limits->events : 1000000000;
-	if (reader->capture->count >= most) {
-		lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds over %llu %s",
-		        (unsigned long long)most, lk_noun(most, "event", "events"));
-		return lk_hint(reader->err, "raise the limit of events, or profile fewer steps");
-	}
+	LK_TRY(lk_capture_room(reader->capture, reader->limits, 0, reader->err));
 	return lk_capture_add(reader->capture, event) == LK_NONE ? lk_oom(reader->err) : LK_OK;
 }
 

@@ -115,10 +115,6 @@ void lk_table_bool(lk_table *table, bool value) {
 	cell->number = value;
 }
 
-lk_status lk_table_status(const lk_table *table) {
-	return table->status;
-}
-
 int lk_table_rows(const lk_table *table) {
 	return table->rows;
 }

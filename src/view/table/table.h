@@ -58,8 +58,6 @@ void lk_table_bool(lk_table *table, bool value);
 int lk_table_rows(const lk_table *table);
 /* Whether there is something to write: rows, or the failure that lk_table_write tells. */
 bool lk_table_shows(const lk_table *table);
-/* The first failure while it was filled: LK_ERR_MEMORY, or cells that no column has. */
-lk_status lk_table_status(const lk_table *table);
 /* Hides a column from people, or shows it again. `table` may be NULL. */
 void lk_table_hide(lk_table *table, const char *key, bool hidden);
 /* People are not shown columns that are empty, or a count of zero, in every row. */

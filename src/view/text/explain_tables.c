@@ -28,13 +28,6 @@ void lk_put_pctg(lk_table *table, double part, double whole) {
 	lk_table_number(table, pctg, isnan(pctg) ? NULL : lk_fixed(pctg, 1, text, sizeof text));
 }
 
-void lk_put_known(lk_table *table, double number,
-                  char *shown(double number, char *out, size_t size)) {
-	char text[80];
-	if (number > 0) lk_table_number(table, number, shown(number, text, sizeof text));
-	else lk_table_number(table, NAN, NULL);
-}
-
 void lk_put_count(lk_table *table, double count) {
 	char text[32];
 	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/output.h"
@@ -51,7 +50,6 @@ static void replay_view_put_share(lk_table *table, double share, bool sign) {
 static void replay_view_put_step(lk_table *table, const lk_replay_rank *rank,
                                  const lk_replay_step *step) {
 	bool done = !isnan(step->predicted_s);
-	LK_ASSERT(!done || !isnan(step->measured_s));
 	lk_table_row(table);
 	lk_table_number(table, rank->rank, NULL);
 	char number[32];

@@ -30,10 +30,6 @@ void lk_put_ns(lk_table *table, double ns);
 void lk_put_seconds(lk_table *table, double seconds);
 void lk_put_pctg(lk_table *table, double part, double whole);
 void lk_put_count(lk_table *table, double count);
-/* A number as `shown` writes it; empty of 0, which stands for what is not known or was not asked.
- */
-void lk_put_known(lk_table *table, double number,
-                  char *shown(double number, char *out, size_t size));
 /* A name in `width` columns, 48 at most; the end of a longer one is dots. */
 void lk_put_cut(lk_table *table, const char *name, size_t width);
 

@@ -361,14 +361,8 @@ static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
 
 /* ---- counters ---- */
 
-static int plan_by_series(const void *a, const void *b) {
-	const lk_counter *x = ((const lk_trace_point *)a)->counter,
-					 *y = ((const lk_trace_point *)b)->counter;
-	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-	if (x->name != y->name) return x->name < y->name ? -1 : 1;
-	if (x->time_ps != y->time_ps) return x->time_ps < y->time_ps ? -1 : 1;
-	return x < y ? -1 : x > y; /* of two at one time the later one in memory stands */
-}
+/* Of two at one time the later one in memory stands. */
+LK_ORDER_BY(plan_by_series, lk_trace_point, counter->rank, counter->name, counter->time_ps)
 
 /* Points learn their process, which is made if the rank has no track, and their series. */
 static bool place_points(lk_trace_plan *plan) {
@@ -402,7 +396,7 @@ static bool make_points(lk_trace_plan *plan) {
 	bool sorted = true;
 	for (size_t i = 0; i < plan->point_count; i++) {
 		plan->points[i].counter = &timeline->counters.at[i];
-		sorted = sorted && (!i || plan_by_series(&plan->points[i - 1], &plan->points[i]) < 0);
+		sorted = sorted && (!i || plan_by_series(&plan->points[i - 1], &plan->points[i]) <= 0);
 	}
 	if (!sorted) lk_sort(plan->points, plan->point_count, sizeof *plan->points, plan_by_series);
 	return place_points(plan);

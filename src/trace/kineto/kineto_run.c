@@ -6,7 +6,7 @@
  * names and lanes of each run in the run's order, so all get the numbers that reading the events
  * one by one would give. Events that depend on earlier ones (ph B and E), and threads that have a
  * name instead of a number, end a run. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <stdlib.h>
 

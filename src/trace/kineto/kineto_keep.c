@@ -1,5 +1,5 @@
 /* kineto_keep.c: from the fields of an event to columns of the capture. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <stdlib.h>
 

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 #include "base/check.h"
 
 /* Indices and offsets are 32-bit, as the table-batched kernels take them. */

@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/stats.h"
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 
 enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };
 

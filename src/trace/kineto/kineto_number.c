@@ -1,5 +1,5 @@
 /* kineto_number.c: values of a JSON trace in the window: whole numbers, times, texts, lists. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <math.h>
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* kineto_lines.c: line numbers in a file, for messages. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include "base/check.h"
 

@@ -1,5 +1,5 @@
 /* kineto_scan.c: the sliding window. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
  *
  * Several lookups a table: whole tables of at most DP_SHARDING_THRESHOLD
  * (mlcommons/training_results_v3.1 to v5.1, dlrm_dcnv2). */
-#include "model/build/dlrm_build.h"
+#include "model/dlrm/dlrm_build.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a duplicate key
  * the last counts, but the first category decides what is skipped. As soon as `ph` and `cat` show
  * that an event is not needed, the rest of it is not read. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <ctype.h>
 

@@ -5,8 +5,8 @@
  * it begins with the event, reads on, and the event is read again; it grows only for events longer
  * than itself. LK_SCAN_PAD zero bytes follow the bytes read, so blocks of that size may be loaded
  * anywhere, and a zero byte stops every scan. */
-#ifndef LK_TRACE_READ_KINETO_INTERNAL_H
-#define LK_TRACE_READ_KINETO_INTERNAL_H
+#ifndef LK_TRACE_KINETO_INTERNAL_H
+#define LK_TRACE_KINETO_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,10 +2,10 @@
  * object of head fields and a list `traceEvents`, or the older bare list. Events are read one by
  * one from a sliding window (kineto_event.c); unneeded values are skipped without parsing. A
  * damaged file gives the readable events, and warnings. */
-#include "trace/read/read.h"
+#include "trace/kineto/kineto.h"
 
 #include <stdlib.h>
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 #include "base/noun.h"
 #include "system/parallel.h"
 

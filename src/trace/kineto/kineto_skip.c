@@ -2,7 +2,7 @@
  * prefix XOR over the quotes marks the bytes inside texts (as simdjson does: Langdale and Lemire,
  * "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets outside them are
  * counted. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include "base/check.h"
 #include "system/clones.h"

@@ -2,7 +2,7 @@
  * process groups, and the meaning of time 0. These values are small, so they are parsed as
  * documents. */
 #include "base/arena.h"
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <stdlib.h>
 #include "io/json.h"

@@ -6,7 +6,7 @@
  * A piece may begin in the wrong place (the text of a name may look like an event): the main thread
  * asks for the run that begins at its own position, and takes only that one, or reads events
  * itself. The result is the same either way. */
-#include "trace/read/kineto_internal.h"
+#include "trace/kineto/kineto_internal.h"
 
 #include <pthread.h>
 #include <stdlib.h>
