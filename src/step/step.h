@@ -7,7 +7,7 @@
 #include "cost/cost.h"
 #include "lockstep/predict.h"
 #include "model/layout/job.h"
-#include "model/network/dlrm.h"
+#include "model/read/read.h"
 #include "model/build/dlrm_build.h"
 #include "options/command.h"
 #include "sim/breakdown.h"

@@ -1,7 +1,7 @@
 /* hf_towers.c: image encoders in configs of vision-language models: the encoder, by the model_type
  * of vision_config, and what joins it to the language model, by that of the whole config. Keys and
  * defaults are those of the configuration classes of the transformers library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <math.h>

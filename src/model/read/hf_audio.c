@@ -1,5 +1,5 @@
 /* hf_audio.c: families of HuggingFace configs with audio input; rows as in hf_families.c. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* hf_whole.c: vision-language models whose configs state only the language model: the image encoder
  * is fixed in their code (Molmo, arXiv 2409.17146; Phi-4-multimodal, 2503.01743). */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * convnext and swin. */
 #include <string.h>
 
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
 
 enum { SIDE = 1 << 14, CHANNELS = 1 << 20, KERNEL = 64, REPEAT = 1000 };

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
 	LK_ASSERT((value || config->object) && config->file);

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 /* Bookkeeping names, as file name patterns separated by blanks: the library's, tokens, numerics,
  * initialisation, generation, other software. `name=value` is neutral only with that value. A

@@ -1,6 +1,6 @@
 /* hf_derived.c: fields of decoders that no key of their configs states, family by family, as in the
  * modeling files of the transformers library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <stdlib.h>

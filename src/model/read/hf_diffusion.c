@@ -4,9 +4,8 @@
  * z_image}.py, pixart_transformer_2d.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py),
  * lengths of texts those of its pipelines. Text encoders and the VAE are networks of their own,
  * which are not trained. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
-#include "model/network/parts.h"
 
 #include <limits.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/arena.h"
 #include "base/text.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
 

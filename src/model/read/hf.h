@@ -1,11 +1,11 @@
 /* hf.h: internals of the config reader: a family of HuggingFace configs. One family, one row of a
  * table; adding one changes only that table's file. */
-#ifndef LK_MODEL_HF_H
-#define LK_MODEL_HF_H
+#ifndef LK_MODEL_READ_HF_H
+#define LK_MODEL_READ_HF_H
 
 #include <stddef.h>
 
-#include "model/network/model.h"
+#include "model/read/read.h"
 
 typedef enum lk_hf_kind { LK_HF_INT, LK_HF_REAL, LK_HF_FLAG } lk_hf_kind;
 

@@ -2,7 +2,7 @@
  * (what a config of the family may leave out), and its derivations (hf_derived.c). Keys and defaults are those of
  * the configuration classes of the transformers library; the published parameter counts of each
  * family are the test (tests/unit/test_model.c). */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 
 #include <string.h>

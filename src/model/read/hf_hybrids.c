@@ -1,6 +1,6 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
  * those of the configuration classes of the transformers library; layer numbers start at 0. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 #include "base/noun.h"
 

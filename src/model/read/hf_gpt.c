@@ -1,6 +1,6 @@
 /* hf_gpt.c: families of HuggingFace configs of decoders with two-matrix MLPs, their own positions
  * or parallel residuals: GPT-2 and its successors; rows as in hf_families.c. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* hf_recurrent.c: readers of networks with state-space layers, or RWKV's time mix, with and without
  * attention. Keys and defaults are those of the configuration classes of the transformers
  * library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* hf_encoders.c: families of HuggingFace configs with an encoder: of text, of images, and in front
  * of a decoder; rows as in hf_families.c. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
 
 #include <limits.h>

@@ -7,7 +7,7 @@
  * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
  * refused by name. */
 #include "io/json.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 #include "base/noun.h"
 
