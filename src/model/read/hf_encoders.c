@@ -1,5 +1,5 @@
-/* hf_encoders.c: families of HuggingFace configs with an encoder: of text, of images, and in front
- * of a decoder; rows as in hf_families.c. */
+/* hf_encoders.c: derivations of configs with an encoder: of text, of images, and in front of a
+ * decoder. */
 #include "model/read/hf.h"
 #include "base/noun.h"
 
@@ -7,134 +7,18 @@
 #include <math.h>
 #include <string.h>
 
-#define INT  LK_HF_INTEGER
-#define NEED LK_HF_NEEDED
-#define REAL LK_HF_NUMBER
-#define FLAG LK_HF_SWITCH
-#define END  LK_HF_END
-
-/* ---- keys ---- */
-
-static const lk_hf_key t5_keys[] = {
-	NEED("num_layers", layers),
-	INT("num_decoder_layers", decoder_layers),
-	NEED("d_model|hidden_size", hidden),
-	NEED("num_heads", heads),
-	NEED("d_kv", head_dim),
-	NEED("d_ff", ffn),
-	NEED("vocab_size", vocab),
-	INT("n_positions", context),
-	INT("relative_attention_num_buckets", relative_buckets),
-	FLAG("tie_word_embeddings", tied),
-	REAL("dropout_rate", dropout),
-	END,
-};
-
-static const lk_hf_key bert_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", position_rows),
-	INT("type_vocab_size", token_types),
-	REAL("hidden_dropout_prob", dropout),
-	END,
-};
-
-static const lk_hf_key nomic_keys[] = {
-	NEED("n_layer", layers),
-	NEED("n_embd", hidden),
-	NEED("n_head", heads),
-	NEED("n_inner", ffn),
-	NEED("vocab_size", vocab),
-	INT("n_positions", context),
-	INT("type_vocab_size", token_types),
-	REAL("rotary_emb_base", rotary_base),
-	REAL("resid_pdrop", dropout),
-	END,
-};
-
-static const lk_hf_key distilbert_keys[] = {
-	NEED("n_layers", layers),  NEED("dim", hidden),
-	NEED("n_heads", heads),    NEED("hidden_dim", ffn),
-	NEED("vocab_size", vocab), INT("max_position_embeddings", position_rows),
-	REAL("dropout", dropout),  END,
-};
-
-static const lk_hf_key pair_text_keys[] = {
-	NEED("num_hidden_layers", layers),  NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads), NEED("intermediate_size", ffn),
-	NEED("vocab_size", vocab),          NEED("max_position_embeddings", context),
-	REAL("dropout", dropout),           END,
-};
-
-static const lk_hf_key bart_keys[] = {
-	NEED("encoder_layers|num_hidden_layers", layers),
-	NEED("decoder_layers", decoder_layers),
-	NEED("d_model|hidden_size", hidden),
-	NEED("encoder_attention_heads|num_attention_heads", heads),
-	NEED("encoder_ffn_dim", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	REAL("dropout", dropout),
-	END,
-};
-
-static const lk_hf_key dinov2_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("image_size", image),
-	NEED("patch_size", patch),
-	NEED("num_channels", channels),
-	FLAG("qkv_bias", qkv_bias),
-	REAL("hidden_dropout_prob", dropout),
-	END,
-};
-
-static const lk_hf_key dinov3_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("intermediate_size", ffn),
-	NEED("image_size", image),
-	NEED("patch_size", patch),
-	NEED("num_channels", channels),
-	FLAG("query_bias", qkv_bias),
-	FLAG("proj_bias", out_bias),
-	FLAG("mlp_bias", mlp_bias),
-	FLAG("use_gated_mlp", gated),
-	REAL("rope_theta", rotary_base),
-	END,
-};
-
-static const lk_hf_key vit_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("intermediate_size", ffn),
-	NEED("image_size", image),
-	NEED("patch_size", patch),
-	NEED("num_channels", channels),
-	FLAG("qkv_bias", qkv_bias),
-	REAL("hidden_dropout_prob", dropout),
-	END,
-};
-
 /* ---- derived fields ---- */
 
-static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *activation = lk_hf_find(config, "feed_forward_proj");
 	if (activation && activation->kind == LK_JSON_STRING)
 		model->gated = strncmp(activation->text, "gated-", 6) == 0;
 	if (model->decoder_layers == 0) model->decoder_layers = model->layers;
-	lk_hf_pass(config, "scalable_attention");
 	return lk_hf_heads(config, model, err);
 }
 
 /* RoBERTa's positions begin after its padding index, 1: two rows of the table hold no token. */
-static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_bert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int unused = strcmp(model->family, "bert") == 0 ? 0 : 2;
 	model->context =
 		model->position_rows > unused ? model->position_rows - unused : model->position_rows;
@@ -142,8 +26,7 @@ static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_err
 }
 
 /* BERT without token types and pooler. */
-static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_pass(config, "sinusoidal_pos_embds|qa_dropout|seq_classif_dropout|tie_weights_");
+lk_status lk_hf_finish_distilbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->context = model->position_rows;
 	model->token_types = 0;
 	return lk_hf_heads(config, model, err);
@@ -166,7 +49,7 @@ static void add_classifier(const lk_hf_config *config, lk_model *model) {
 }
 
 /* Patches and the class token; the position table has one row each. */
-static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
 	if (side < 1 || side > 32768) {
 		lk_hf_fail(config, NULL, err, "an image of %d pixels has no patches of %d", model->image,
@@ -180,13 +63,12 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* albert: all layers share weights; if there are several groups, each has its own. The embedding is
  * narrower than the layers. */
-static lk_status finish_albert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_albert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int inner = 1;
 	model->embed_dim = 128;
 	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
 	LK_TRY(lk_hf_int(config, "num_hidden_groups", &model->shared_sets, err));
 	LK_TRY(lk_hf_int(config, "inner_group_num", &inner, err));
-	lk_hf_pass(config, "down_scale_factor|gap_size|net_structure_type|layers_to_keep");
 	if (inner != 1 || model->shared_sets < 1 || model->shared_sets > model->layers) {
 		lk_hf_fail(config, NULL, err, "%d %s of %d %s", model->shared_sets,
 		           lk_noun(model->shared_sets, "group", "groups"), inner,
@@ -200,7 +82,7 @@ static lk_status finish_albert(const lk_hf_config *config, lk_model *model, lk_e
 }
 
 /* electra: bert without a pooler; the embedding may be narrower than the layers. */
-static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->embed_dim = 128;
 	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
@@ -211,15 +93,13 @@ static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_
 /* bart, mbart, pegasus, m2m_100: both stacks differ only in their number of layers. BART's table of
  * positions has two rows for padding, and each stack has one, followed by a norm; pegasus and
  * m2m_100 use sines. All stacks but BART's end with a norm. */
-static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int heads = model->heads, width = model->ffn;
 	bool first = model->final_norm, sines = !model->embed_norm, sums = first, last = first,
 		 embedded = !sines;
 	LK_TRY(lk_hf_flag(config, "normalize_before", &sums, err));
 	LK_TRY(lk_hf_flag(config, "add_final_layer_norm", &last, err));
 	LK_TRY(lk_hf_flag(config, "normalize_embedding", &embedded, err));
-	lk_hf_find(config, "static_position_embeddings");
-	lk_hf_find(config, "extra_pos_embeddings"); /* rows without a token */
 	if (sums != first || last != first || embedded == sines)
 		return lk_hf_fail(config, NULL, err,
 		                  "norms in other places than those of the type %s are "
@@ -246,14 +126,12 @@ static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_err
 }
 
 /* dinov2: ViT with a factor after each half and a token for masked patches. */
-static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_dinov2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double ratio = 4;
 	bool gated = false, masks = true;
 	LK_TRY(lk_hf_real(config, "mlp_ratio", &ratio, err));
 	LK_TRY(lk_hf_flag(config, "use_swiglu_ffn", &gated, err));
 	LK_TRY(lk_hf_flag(config, "use_mask_token", &masks, err));
-	lk_hf_pass(config, "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|"
-	                   "out_indices");
 	if (!(ratio * model->hidden >= 1 && ratio * model->hidden <= 1 << 24))
 		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
 	model->ffn = (int)(ratio * model->hidden);
@@ -262,33 +140,30 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 		model->ffn = (model->ffn * 2 / 3 + 7) / 8 * 8; /* as many weights as without a
 		                                                * gate */
 	model->loose = masks ? model->hidden : 0;
-	return finish_vit(config, model, err);
+	return lk_hf_finish_vit(config, model, err);
 }
 
 /* dinov3: dinov2 with rotary positions and registers, tokens that belong to no patch. */
-static lk_status finish_dinov3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_dinov3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int registers = 0;
 	bool keys = false, values = model->qkv_bias;
 	LK_TRY(lk_hf_int(config, "num_register_tokens", &registers, err));
 	LK_TRY(lk_hf_flag(config, "key_bias", &keys, err));
 	LK_TRY(lk_hf_flag(config, "value_bias", &values, err));
-	lk_hf_pass(config, "layerscale_value|apply_layernorm|reshape_hidden_states|out_features|"
-	                   "out_indices|return_class_token|pos_embed_jitter|pos_embed_rescale|"
-	                   "pos_embed_shift");
 	if (values != model->qkv_bias || (keys && !model->qkv_bias) || registers < 0 ||
 	    registers > 1 << 10 || model->hidden > 1 << 20)
 		return lk_hf_fail(config, NULL, err,
 		                  "biases of keys or values alone, or %d registers, are not modelled",
 		                  registers);
 	model->key_plain = model->qkv_bias && !keys;
-	LK_TRY(finish_vit(config, model, err));
+	LK_TRY(lk_hf_finish_vit(config, model, err));
 	model->position_rows = 0;
 	model->loose += (1 + registers) * model->hidden; /* and the token of masked patches */
 	return LK_OK;
 }
 
 /* nomic_bert: BERT's norms, gated MLPs, rotary positions, no biases. */
-static lk_status finish_nomic(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_nomic(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool first = false, parallel = false, rms = false, biases[3] = {false, false, false};
 	double share = 1;
 	LK_TRY(lk_hf_flag(config, "prenorm", &first, err));
@@ -298,7 +173,6 @@ static lk_status finish_nomic(const lk_hf_config *config, lk_model *model, lk_er
 	LK_TRY(lk_hf_flag(config, "mlp_fc1_bias", &biases[1], err));
 	LK_TRY(lk_hf_flag(config, "mlp_fc2_bias", &biases[2], err));
 	LK_TRY(lk_hf_real(config, "rotary_emb_fraction", &share, err));
-	lk_hf_pass(config, "dense_seq_output|reorder_and_upcast_attn|use_xentropy|causal");
 	if (!first && !parallel && !rms && !biases[0] && !biases[1] && !biases[2] && share == 1 &&
 	    lk_hf_says(config, "activation_function", "swiglu"))
 		return lk_hf_heads(config, model, err);
@@ -310,9 +184,8 @@ static lk_status finish_nomic(const lk_hf_config *config, lk_model *model, lk_er
 
 /* esm: BERT with norms before each half and rotary positions; ESM-2 of proteins, whose vocabulary
  * is amino acids. */
-static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_esm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "emb_layer_norm_before", &model->embed_norm, err));
-	lk_hf_pass(config, "token_dropout|esmfold_config|vocab_list");
 	if (!lk_hf_says(config, "position_embedding_type", "rotary"))
 		return lk_hf_fail(config, NULL, err,
 		                  "position_embedding_type is not rotary, which alone "
@@ -328,7 +201,6 @@ static lk_status deberta_convolution(const lk_hf_config *config, lk_model *model
 	int kernel = 0, groups = 1;
 	LK_TRY(lk_hf_int(config, "conv_kernel_size", &kernel, err));
 	LK_TRY(lk_hf_int(config, "conv_groups", &groups, err));
-	lk_hf_pass(config, "conv_act");
 	if (kernel == 0) return LK_OK;
 	double h = model->hidden, weights = kernel * h * h / fmax(groups, 1) + 3 * h;
 	if (groups < 1 || model->hidden % groups != 0 || weights > 1 << 24)
@@ -341,7 +213,7 @@ static lk_status deberta_convolution(const lk_hf_config *config, lk_model *model
 
 /* deberta-v2: positions between tokens instead of positions of tokens. Positions share the keys and
  * queries of contents (share_att_key). */
-static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool relative = false, shared = false, placed = true;
 	int buckets = 0;
 	LK_TRY(lk_hf_flag(config, "relative_attention", &relative, err));
@@ -349,10 +221,6 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(lk_hf_flag(config, "position_biased_input", &placed, err));
 	LK_TRY(lk_hf_int(config, "position_buckets", &buckets, err));
 	LK_TRY(lk_hf_int(config, "attention_head_size", &model->head_dim, err));
-	lk_hf_find(config, "pos_att_type");
-	lk_hf_find(config, "max_relative_positions"); /* all that the buckets hold */
-	lk_hf_find(config, "pooler_hidden_size");
-	lk_hf_find(config, "pooler_hidden_act");
 	if (!relative || !shared || placed || buckets < 1 || buckets > 1 << 16 ||
 	    !lk_hf_says(config, "norm_rel_ebd", "layer_norm")) {
 		lk_hf_fail(config, NULL, err,
@@ -368,9 +236,7 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 }
 
 /* The text encoder paired with an image encoder: causal in CLIP. */
-static lk_status finish_pair_text(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_find(config, "projection_dim");
-	lk_hf_find(config, "projection_size");
+lk_status lk_hf_finish_pair_text(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (config->object == config->root) {
 		lk_hf_fail(config, NULL, err, "an encoder of text alone, without one of images");
 		return lk_hint(err, "give the config of the pair, of the type clip or siglip");
@@ -378,119 +244,3 @@ static lk_status finish_pair_text(const lk_hf_config *config, lk_model *model, l
 	model->position_rows = model->context;
 	return lk_hf_heads(config, model, err);
 }
-
-/* ---- start values ---- */
-
-#define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
-static const lk_model modernbert_start = {.network = LK_NET_ENCODER,
-                                          .norm = LK_NORM_LAYER,
-                                          .norms_per_layer = 2,
-                                          .final_norm = true,
-                                          .gated = true,
-                                          .tied = true,
-                                          .rotary_base = 16e4,
-                                          .window = 128};
-#define T5                                                                                   \
-	.network = LK_NET_ENCDEC, .norm = LK_NORM_RMS, .norms_per_layer = 2, .final_norm = true, \
-	.lm_head = true, .relative_buckets = 32, .context = 512, .dropout = 0.1
-static const lk_model t5_start = {T5, .tied = true};
-static const lk_model mt5_start = {T5, .gated = true};
-static const lk_model umt5_start = {T5, .gated = true, .relative_all = true};
-#define BERT                                                                                   \
-	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
-	.embed_norm = true, BIASES, .tied = true, .position_rows = 512, .token_types = 2,          \
-	.dropout = 0.1
-static const lk_model bert_start = {BERT, .pooler = true};
-static const lk_model electra_start = {BERT};
-static const lk_model roberta_xl_start = {.network = LK_NET_ENCODER,
-                                          .norm = LK_NORM_LAYER,
-                                          .norms_per_layer = 2,
-                                          .norm_bias = true,
-                                          .final_norm = true,
-                                          BIASES,
-                                          .tied = true,
-                                          .position_rows = 514,
-                                          .token_types = 1,
-                                          .dropout = 0.1,
-                                          .pooler = true};
-static const lk_model nomic_start = {.network = LK_NET_ENCODER,
-                                     .norm = LK_NORM_LAYER,
-                                     .norms_per_layer = 2,
-                                     .norm_bias = true,
-                                     .embed_norm = true,
-                                     .gated = true,
-                                     .tied = true,
-                                     .token_types = 2,
-                                     .rotary_base = 1e3,
-                                     .context = 2048};
-static const lk_model esm_start = {.network = LK_NET_ENCODER,
-                                   .norm = LK_NORM_LAYER,
-                                   .norms_per_layer = 2,
-                                   .norm_bias = true,
-                                   .final_norm = true,
-                                   BIASES,
-                                   .tied = true,
-                                   .position_rows = 1026,
-                                   .rotary_base = 1e4};
-static const lk_model albert_start = {BERT, .pooler = true, .shared_sets = 1};
-static const lk_model deberta_start = {.network = LK_NET_ENCODER,
-                                       .norm = LK_NORM_LAYER,
-                                       .norms_per_layer = 2,
-                                       .norm_bias = true,
-                                       .embed_norm = true,
-                                       BIASES,
-                                       .tied = true,
-                                       .dropout = 0.1};
-#define PAIR_TEXT                                                                               \
-	.norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, .final_norm = true, BIASES, \
-	.tied = true, .layers = 12
-static const lk_model clip_text_start = {
-	PAIR_TEXT,    .network = LK_NET_DECODER, .hidden = 512, .heads = 8, .ffn = 2048, .vocab = 49408,
-	.context = 77};
-static const lk_model siglip_text_start = {PAIR_TEXT,     .network = LK_NET_ENCODER,
-                                           .hidden = 768, .heads = 12,
-                                           .ffn = 3072,   .vocab = 32000,
-                                           .context = 64, .pooler = true};
-#define BART                                                                                  \
-	.network = LK_NET_ENCDEC, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
-	BIASES, .lm_head = true, .tied = true, .context = 1024, .dropout = 0.1
-static const lk_model bart_start = {BART, .embed_norm = true};
-static const lk_model mbart_start = {BART, .embed_norm = true, .final_norm = true};
-static const lk_model pegasus_start = {BART, .final_norm = true};
-#define VIT                                                                                    \
-	.network = LK_NET_ENCODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .norm_bias = true, \
-	.final_norm = true, BIASES, .image = 224, .channels = 3
-static const lk_model vit_start = {VIT, .patch = 16};
-static const lk_model deit_start = {VIT, .patch = 16, .distills = true};
-static const lk_model dinov2_start = {VIT, .patch = 14, .layer_scale = true};
-static const lk_model dinov3_start = {VIT, .patch = 16, .layer_scale = true, .rotary_base = 100};
-
-/* ---- the table ---- */
-
-const lk_hf_family lk_hf_encoders[] = {
-	{"modernbert", bert_keys, &modernbert_start, lk_hf_modernbert},
-	{"t5", t5_keys, &t5_start, finish_t5},
-	{"mt5", t5_keys, &mt5_start, finish_t5},
-	{"umt5", t5_keys, &umt5_start, finish_t5},
-	{"bert", bert_keys, &bert_start, finish_bert},
-	{"roberta", bert_keys, &bert_start, finish_bert},
-	{"xlm-roberta", bert_keys, &bert_start, finish_bert},
-	{"xlm-roberta-xl", bert_keys, &roberta_xl_start, finish_bert},
-	{"esm", bert_keys, &esm_start, finish_esm},
-	{"nomic_bert", nomic_keys, &nomic_start, finish_nomic},
-	{"distilbert", distilbert_keys, &electra_start, finish_distilbert},
-	{"albert", bert_keys, &albert_start, finish_albert},
-	{"electra", bert_keys, &electra_start, finish_electra},
-	{"deberta-v2", bert_keys, &deberta_start, finish_deberta},
-	{"clip_text_model", pair_text_keys, &clip_text_start, finish_pair_text},
-	{"siglip_text_model", pair_text_keys, &siglip_text_start, finish_pair_text},
-	{"bart", bart_keys, &bart_start, finish_bart},
-	{"mbart", bart_keys, &mbart_start, finish_bart},
-	{"pegasus", bart_keys, &pegasus_start, finish_bart},
-	{"m2m_100", bart_keys, &pegasus_start, finish_bart},
-	{"vit", vit_keys, &vit_start, finish_vit},
-	{"deit", vit_keys, &deit_start, finish_vit},
-	{"dinov2", dinov2_keys, &dinov2_start, finish_dinov2},
-	{"dinov3_vit", dinov3_keys, &dinov3_start, finish_dinov3},
-	{NULL, NULL, NULL, NULL},
-};
