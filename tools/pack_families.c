@@ -168,11 +168,16 @@ static void put_list(const struct pack_file *file, const char *column, bool need
 	else pack_put_text(keys);
 }
 
-/* The table of keys that a row names; none is read if it names none. */
+/* The tables of keys that a row names, "a|b"; none is read if it names none. */
 static void put_keys_of(const struct pack_file *file) {
-	const char *keys = pack_cell(file, "keys");
-	if (*keys) printf("lk_hf_keys_%s", keys);
-	else printf("(const lk_hf_key[]){{.names = NULL}}");
+	const char *parts = pack_cell(file, "keys");
+	printf("(const lk_hf_key *const[]){");
+	while (*parts) {
+		size_t length = strcspn(parts, "|");
+		printf("lk_hf_keys_%.*s, ", (int)length, parts);
+		parts += length + (parts[length] == '|');
+	}
+	printf("NULL}");
 }
 
 /* ---- families, encoders, joints ---- */

@@ -64,12 +64,10 @@ static bool reads_as(const lk_hf_config *config, const char *type) {
 	lk_hf_config quiet = *config;
 	lk_model model = *family->start;
 	lk_error unused;
-	bool complete = true;
 	quiet.warning = NULL;
 	quiet.as = true;
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		if (lk_hf_read_key(&quiet, key, &model, &unused) != LK_OK) complete = false;
-	return complete && lk_hf_finish(&quiet, family, &model, &unused) == LK_OK &&
+	return lk_hf_read_keys(&quiet, family->keys, &model, &unused) == LK_OK &&
+	       lk_hf_finish(&quiet, family, &model, &unused) == LK_OK &&
 	       lk_model_check(&model, "", &unused) == LK_OK;
 }
 
@@ -229,8 +227,7 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 	lk_copy(model.family, sizeof model.family, family->type);
 	lk_copy(model.name, sizeof model.name, family->type);
 	lk_hf_text_defaults(config, family->type, &model);
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(config, key, &model, err));
+	LK_TRY(lk_hf_read_keys(config, family->keys, &model, err));
 	LK_TRY(read_rotary(config, &model, err));
 	model.activation = activation_of(config, model.activation);
 	LK_TRY(lk_hf_finish(config, family, &model, err));

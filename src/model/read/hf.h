@@ -38,18 +38,18 @@ typedef struct lk_hf_config {
 typedef lk_status lk_hf_finish_fn(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 typedef struct lk_hf_family {
-	const char *type;      /* model_type, or _class_name of diffusers */
-	const lk_hf_key *keys; /* ends with names NULL */
+	const char *type;             /* model_type, or _class_name of diffusers */
+	const lk_hf_key *const *keys; /* tables, each ended by a NULL name; ends with NULL */
 	const lk_model *start;
 	lk_hf_finish_fn *finish; /* derive what no key states */
 	const char *passes;      /* members that shape nothing in it, separated by '|'; NULL: none */
 } lk_hf_family;
 
 typedef struct lk_hf_encoder {
-	const char *types;     /* of vision_config, separated by '|' */
-	const lk_hf_key *keys; /* ends with names NULL */
-	const char *known;     /* other members, which shape nothing or are read by the joint */
-	lk_tower start;        /* position_rows -1: one per token */
+	const char *types;            /* of vision_config, separated by '|' */
+	const lk_hf_key *const *keys; /* as of a family */
+	const char *known;            /* other members, which shape nothing or are read by the joint */
+	lk_tower start;               /* position_rows -1: one per token */
 } lk_hf_encoder;
 
 /* Derive the projector; `config` is the whole config, `vision` its vision_config. */
@@ -107,9 +107,10 @@ lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, co
                            const char *wanted, lk_error *err);
 /* "config.json:12", or only the file. */
 void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size);
-/* Fill the field of a key in a family's table. */
-lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
-                         lk_error *err);
+/* Fill the fields of the keys of some tables. After the first error, the rest is read as well, so
+ * that all that a family knows is marked as read. */
+lk_status lk_hf_read_keys(const lk_hf_config *config, const lk_hf_key *const *tables,
+                          lk_model *model, lk_error *err);
 /* Append a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 
@@ -153,12 +154,12 @@ lk_status lk_hf_four_times(const lk_hf_config *config, lk_model *model, lk_error
 
 /* Derivations, which rows name in their column rule. hf_derived.c: decoders. */
 extern lk_hf_finish_fn lk_hf_finish_afmoe, lk_hf_finish_all_biased, lk_hf_finish_apertus,
-	lk_hf_finish_arctic, lk_hf_finish_bailing, lk_hf_finish_chatglm, lk_hf_finish_deepseek_v32,
-	lk_hf_finish_ernie_moe, lk_hf_finish_gemma3, lk_hf_finish_gemma3n, lk_hf_finish_gpt_oss,
-	lk_hf_finish_grok, lk_hf_finish_hunyuan, lk_hf_finish_hunyuan_moe, lk_hf_finish_internlm,
-	lk_hf_finish_internlm3, lk_hf_finish_minicpm3, lk_hf_finish_minicpmv, lk_hf_finish_minimax_m2,
-	lk_hf_finish_phi3small, lk_hf_finish_qkv_biased, lk_hf_finish_qwen, lk_hf_finish_qwen1,
-	lk_hf_finish_stablelm, lk_hf_finish_windowed, lk_hf_finish_windowless;
+	lk_hf_finish_arctic, lk_hf_finish_bailing, lk_hf_finish_chatglm, lk_hf_finish_ernie_moe,
+	lk_hf_finish_gemma3, lk_hf_finish_gpt_oss, lk_hf_finish_grok, lk_hf_finish_hunyuan,
+	lk_hf_finish_hunyuan_moe, lk_hf_finish_internlm, lk_hf_finish_internlm3, lk_hf_finish_minicpm3,
+	lk_hf_finish_minicpmv, lk_hf_finish_minimax_m2, lk_hf_finish_phi3small, lk_hf_finish_qkv_biased,
+	lk_hf_finish_qwen, lk_hf_finish_qwen1, lk_hf_finish_stablelm, lk_hf_finish_windowed,
+	lk_hf_finish_windowless;
 /* hf_gpt.c */
 extern lk_hf_finish_fn lk_hf_finish_dbrx, lk_hf_finish_falcon, lk_hf_finish_four_times,
 	lk_hf_finish_gpt2, lk_hf_finish_gpt_neo, lk_hf_finish_gpt_neox, lk_hf_finish_mpt,

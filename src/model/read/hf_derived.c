@@ -147,14 +147,6 @@ lk_status lk_hf_finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_e
 	return lk_hf_finish_windowless(config, model, err);
 }
 
-/* The indexer of DeepSeek's sparse attention. */
-lk_status lk_hf_finish_deepseek_v32(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_int(config, "index_n_heads", &model->index_heads, err));
-	LK_TRY(lk_hf_int(config, "index_head_dim", &model->index_dim, err));
-	LK_TRY(lk_hf_int(config, "index_topk", &model->index_topk, err));
-	return lk_hf_finish_windowless(config, model, err);
-}
-
 /* minimax_m2: intermediate_size is an expert's; all layers have full attention. */
 lk_status lk_hf_finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attn_type_list");
@@ -224,17 +216,6 @@ lk_status lk_hf_finish_qwen(const lk_hf_config *config, lk_model *model, lk_erro
 	if (model->moe_every > 1)
 		model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
 	return finish_windows(config, model, err);
-}
-
-/* gemma3n: streams in addition to the residual one. Keys and values that the last layers take from
- * earlier ones are counted as if each made its own, since the weights exist; gates whose smallest
- * values are zeroed are still dense products. */
-lk_status lk_hf_finish_gemma3n(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_int(config, "altup_num_inputs", &model->streams.count, err));
-	LK_TRY(lk_hf_int(config, "laurel_rank", &model->streams.low_rank, err));
-	LK_TRY(lk_hf_int(config, "hidden_size_per_layer_input", &model->streams.inputs, err));
-	LK_TRY(lk_hf_int(config, "vocab_size_per_layer_input", &model->streams.input_rows, err));
-	return lk_hf_finish_windowed(config, model, err);
 }
 
 lk_status lk_hf_finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_error *err) {

@@ -31,8 +31,7 @@ lk_status lk_hf_network(const lk_hf_config *config, const char *name, const char
 	part.warning = NULL;
 	part.as = true;
 	*out = *family->start;
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(&part, key, out, err));
+	LK_TRY(lk_hf_read_keys(&part, family->keys, out, err));
 	LK_TRY(lk_hf_finish(&part, family, out, err));
 	char where[256];
 	lk_hf_place(&part, NULL, where, sizeof where);

@@ -53,13 +53,7 @@ void lk_hf_no_heads(lk_model *model) {
 
 lk_status lk_hf_finish_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_period full = {4, 3, LK_MIXER_ATTENTION, LK_MIXER_DELTA};
-	LK_TRY(lk_hf_int(config, "linear_num_key_heads", &model->delta_key_heads, err));
-	LK_TRY(lk_hf_int(config, "linear_num_value_heads", &model->delta_value_heads, err));
-	LK_TRY(lk_hf_int(config, "linear_key_head_dim", &model->delta_key_dim, err));
-	LK_TRY(lk_hf_int(config, "linear_value_head_dim", &model->delta_value_dim, err));
-	LK_TRY(lk_hf_int(config, "linear_conv_kernel_dim", &model->delta_conv, err));
 	LK_TRY(lk_hf_int(config, "full_attention_interval", &full.period, err));
-	LK_TRY(lk_hf_flag(config, "attn_output_gate", &model->output_gate, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (model->moe_every > 1) model->moe_offset = 1; /* (layer + 1) % decoder_sparse_step == 0 */
@@ -134,7 +128,6 @@ static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_erro
 	lk_hf_list attends = {lk_hf_find(config, "full_attn_idxs"), 0, LK_MIXER_CONV};
 	bool biases = false;
 	LK_TRY(lk_hf_flag(config, "conv_bias", &biases, err));
-	LK_TRY(lk_hf_int(config, "conv_L_cache", &model->short_conv, err));
 	if (biases) return lk_hf_fail(config, NULL, err, "conv_bias is not modelled");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);

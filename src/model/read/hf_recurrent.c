@@ -26,16 +26,8 @@ static lk_status inner_width(const lk_hf_config *config, lk_model *model, int he
 static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 0;
 	const lk_value *automatic = lk_hf_find(config, "mamba_d_head");
-	LK_TRY(lk_hf_int(config, "mamba_d_ssm", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_heads", &model->ssm_heads, err));
 	if (automatic && automatic->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "mamba_d_head", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
 	return inner_width(config, model, head, 2, err);
 }
 
@@ -113,15 +105,8 @@ lk_status lk_hf_finish_zamba2(const lk_hf_config *config, lk_model *model, lk_er
 	if (model->ffn == 0) model->ffn = 4 * model->hidden;
 	inputs = model->attention_inputs = 2 * model->hidden;
 	LK_TRY(lk_hf_int(config, "attention_hidden_size", &inputs, err));
-	LK_TRY(lk_hf_int(config, "n_mamba_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "mamba_headdim", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_ngroups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(inner_width(config, model, head, 2, err));
-	LK_TRY(lk_hf_int(config, "num_mem_blocks", &model->shared_sets, err));
 	LK_TRY(lk_hf_int(config, "adapter_rank", &rank, err));
 	LK_TRY(lk_hf_flag(config, "use_shared_attention_adapter", &attends, err));
 	LK_TRY(lk_hf_flag(config, "use_mem_rope", &rotary, err));
@@ -148,14 +133,9 @@ lk_status lk_hf_finish_jamba(const lk_hf_config *config, lk_model *model, lk_err
 	LK_TRY(lk_hf_int(config, "attn_layer_offset", &full.offset, err));
 	LK_TRY(lk_hf_int(config, "expert_layer_period", &every, err));
 	LK_TRY(lk_hf_int(config, "expert_layer_offset", &offset, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
 	if (rank && rank->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "mamba_dt_rank", &model->ssm_rank, err));
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_inner_layernorms", &model->ssm_norm, err));
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	model->moe_every = every;
 	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;
@@ -183,13 +163,9 @@ lk_status lk_hf_finish_mamba(const lk_hf_config *config, lk_model *model, lk_err
 	LK_TRY(mamba_rows(config, model, err));
 	const lk_value *rank = lk_hf_find(config, "time_step_rank");
 	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel", &model->ssm_conv, err));
 	if (rank && rank->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "time_step_rank", &model->ssm_rank, err));
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "use_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	lk_hf_no_heads(model);
 	snprintf(model->order, sizeof model->order, "M");
@@ -308,15 +284,7 @@ lk_status lk_hf_finish_nemotron_h(const lk_hf_config *config, lk_model *model, l
 	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern"),
 				   *kinds = lk_hf_find(config, "layers_block_type|layer_types");
 	if (!pattern) pattern = kinds;
-	LK_TRY(lk_hf_int(config, "mamba_num_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "mamba_head_dim", &head, err));
-	LK_TRY(lk_hf_int(config, "ssm_state_size|mamba_state_dim", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "n_groups|mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel|mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size|mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_bias|mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_int(config, "moe_latent_size", &model->expert_latent, err));
 	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
 	LK_TRY(inner_width(config, model, head, 2, err));
 	if (model->ffn == 0) model->ffn = model->expert_ffn;

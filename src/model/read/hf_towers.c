@@ -468,8 +468,7 @@ lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err
 	LK_TRY(lk_hf_part(&whole, "vision_config", encoder->known, &vision, err));
 	model->tower = encoder->start;
 	model->tower.images = 1;
-	for (const lk_hf_key *key = encoder->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(&vision, key, model, err));
+	LK_TRY(lk_hf_read_keys(&vision, encoder->keys, model, err));
 	LK_TRY(joint->join(&whole, &vision, model, err));
 	return tower_positions(&vision, &model->tower, err);
 }
