@@ -115,8 +115,6 @@ lk_status lk_hf_finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk
 }
 
 lk_status lk_hf_finish_stablelm(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_parallel_residual", &model->parallel_residual, err));
 	if (model->parallel_residual) model->norms_per_layer = 1;
 	model->window = 0;
 	return lk_hf_sizes(config, model, err);
@@ -126,7 +124,7 @@ lk_status lk_hf_finish_stablelm(const lk_hf_config *config, lk_model *model, lk_
 lk_status lk_hf_finish_qwen1(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool no_bias = true;
 	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
-	LK_TRY(lk_hf_int(config, "kv_channels", &model->head_dim, err));
+	/* overrides the base of rope_parameters */
 	LK_TRY(lk_hf_real(config, "rotary_emb_base", &model->rotary_base, err));
 	model->out_bias = model->mlp_bias = !no_bias;
 	model->ffn /= 2;
@@ -195,10 +193,7 @@ lk_status lk_hf_finish_hunyuan_moe(const lk_hf_config *config, lk_model *model, 
 
 /* bailing_moe (Ling): switches for biases, including the router's. */
 lk_status lk_hf_finish_bailing(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
 	model->out_bias = model->mlp_bias;
-	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
-	LK_TRY(lk_hf_flag(config, "moe_router_enable_expert_bias", &model->router_bias, err));
 	model->window = 0;
 	LK_TRY(lk_hf_sizes(config, model, err));
 	int each = model->expert_ffn, width = each;
@@ -238,7 +233,6 @@ lk_status lk_hf_finish_chatglm(const lk_hf_config *config, lk_model *model, lk_e
 
 /* afmoe: one layer in N attends fully, all norms twice, and a gate after attention. */
 lk_status lk_hf_finish_afmoe(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &model->full_every, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	return lk_hf_layer_types(config, model, err);
 }

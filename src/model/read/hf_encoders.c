@@ -65,9 +65,6 @@ lk_status lk_hf_finish_vit(const lk_hf_config *config, lk_model *model, lk_error
  * narrower than the layers. */
 lk_status lk_hf_finish_albert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int inner = 1;
-	model->embed_dim = 128;
-	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
-	LK_TRY(lk_hf_int(config, "num_hidden_groups", &model->shared_sets, err));
 	LK_TRY(lk_hf_int(config, "inner_group_num", &inner, err));
 	if (inner != 1 || model->shared_sets < 1 || model->shared_sets > model->layers) {
 		lk_hf_fail(config, NULL, err, "%d %s of %d %s", model->shared_sets,
@@ -83,8 +80,6 @@ lk_status lk_hf_finish_albert(const lk_hf_config *config, lk_model *model, lk_er
 
 /* electra: bert without a pooler; the embedding may be narrower than the layers. */
 lk_status lk_hf_finish_electra(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	model->embed_dim = 128;
-	LK_TRY(lk_hf_int(config, "embedding_size", &model->embed_dim, err));
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
 	model->context = model->position_rows;
 	return lk_hf_heads(config, model, err);
