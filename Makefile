@@ -96,7 +96,9 @@ DATA := $(sort $(shell find data -type f 2>/dev/null))
 CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
 
-LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o $(B)/launch_tables.o
+# Folders of data/ whose tables are packed.
+PACKED := launch families
+LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o $(PACKED:%=$(B)/%_tables.o)
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
 SERVE := $(B)/liblockstep-serve.a
@@ -198,22 +200,22 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
-# The rows of data/launch, checked against the fields that they name.
-LAUNCH_PACK := $(B)/pack_launch
-LAUNCH_PACK_C := tools/pack_launch.c src/launch/reading/job_fields.c src/launch/config/draft_facts.c src/model/layout/optimizers.c \
-	src/model/layout/job_loss.c src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
-LAUNCH_NAMES := data/launch/words.csv data/launch/reasons.csv
-LAUNCH_TABLES := $(filter-out $(LAUNCH_NAMES),$(filter data/launch/%.csv,$(DATA)))
-$(LAUNCH_PACK): $(LAUNCH_PACK_C:%.c=$(B)/%.o)
+# The rows of data/launch and data/families, checked against the fields that they name.
+PACK_TABLES := $(B)/pack_tables
+PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c src/launch/reading/job_fields.c \
+	src/launch/config/draft_facts.c src/model/layout/optimizers.c src/model/layout/job_loss.c src/io/csv.c src/io/form.c \
+	src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
+$(PACK_TABLES): $(PACK_TABLES_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(B)/launch_tables.c: $(LAUNCH_PACK) $(LAUNCH_NAMES) $(LAUNCH_TABLES) $(B)/datafiles
+$(foreach set,$(PACKED),$(eval $(B)/$(set)_tables.c: $(filter data/$(set)/%.csv,$(DATA))))
+$(PACKED:%=$(B)/%_tables.c): $(B)/%_tables.c: $(PACK_TABLES) $(B)/datafiles
 	$(call say,PACK)
-	$(Q)$(RUN) $(LAUNCH_PACK) $(LAUNCH_NAMES) $(LAUNCH_TABLES) > $@.new
+	$(Q)$(RUN) $(PACK_TABLES) $* $(filter data/$*/%.csv,$(DATA)) > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/data.o $(B)/calibration.o $(B)/launch_tables.o: %.o: %.c $(B)/flags
+$(B)/data.o $(B)/calibration.o $(PACKED:%=$(B)/%_tables.o): %.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -650,4 +652,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@python3 tests/corpus/check.py $(B)/corpus
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(B)/tools/pack_launch.d
+-include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(patsubst %,$(B)/tools/pack_%.d,tables launch families)

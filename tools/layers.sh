@@ -20,21 +20,22 @@ hw:               base system io
 graph:            base system io hw
 graph/edit:       base graph
 cost/calibration: base system io
-model/network:    base io hw graph
+model/network:    base hw graph
+model/read:       base io model/network
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
 model/dlrm:       base graph model/network
 -- lib
 shell:            base
 -- src
-launch/reading:   base io model/layout shell
+launch/reading:   base io model/read model/layout shell
 launch/launchers: base model/layout launch/reading
-launch/megatron:  base model/layout launch/reading
+launch/megatron:  base model/read model/layout launch/reading
 launch/script:    base launch/reading launch/launchers launch/megatron
-launch/config:    base io model/layout shell launch/megatron launch/script
-launch/frameworks:base io model/network model/layout launch/config
-launch:           base io model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
-launch/emit:      base model/layout launch launch/config launch/frameworks
+launch/config:    base io model/read model/layout shell launch/megatron launch/script
+launch/frameworks:base io model/read model/layout launch/config
+launch:           base io model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
+launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture
 trace/read:       base system io trace/capture trace/kineto
@@ -55,7 +56,7 @@ cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base system graph cost/calibration cost/collective cost/kernel
 sim:              base system graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base system io options graph/edit cost/calibration model/network model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim rollout
+step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
@@ -67,7 +68,7 @@ record:           base system io options trace/read rendezvous
 compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
-shard:            base system io options cost/calibration model/network model/dlrm cost/kernel cost sim step
+shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
 predict:          base system options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict
@@ -76,18 +77,18 @@ jobs:             base system io hw
 -- lang
 lang/tune:        base system io cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
 -- study
-tables:           base io hw model/network model/layout launch cost/collective cost/kernel cost rollout step
+tables:           base io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
 -- src
 collective:       base hw cost/collective cost tables
 -- study
 fit:              base system io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base system io hw
-validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
+validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
 view/table:       base system io
 view/timeline:    base system io trace/read sim step explain predict view/table
-view/text:        base system io hw model/network whatif predict explain rent calibrate view/table view/timeline
+view/text:        base system io hw model/read whatif predict explain rent calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
 verbs:            base system io
 view/reply:       base system io model/layout view/text verbs

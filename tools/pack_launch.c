@@ -1,98 +1,11 @@
-/* pack_launch.c: the rows of data/launch as C source, for the build: tables of keys (lk_key), of
- * flags (lk_flag) and of names (lk_renamed), one per file, or one per part of a file. A row that no
- * reader can work with fails the build with its file and line: unknown kinds, fields and named
- * words here, members of structs and rules by the compiler, to which #line says where the row is.
- *
- *     pack_launch words.csv reasons.csv axolotl.csv trainer.csv ... > tables.c
- *
- * The first two files name words and reasons that recur, which the others mention as @name. A file
- * is of keys, flags or names by its first column, after part. */
-#include <stdarg.h>
+/* pack_launch.c: the rows of data/launch: tables of keys (lk_key), of flags (lk_flag) and of names
+ * (lk_renamed). Unknown kinds, fields and named words are refused here, members of structs and
+ * rules by the compiler. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "base/vec.h"
-#include "io/csv.h"
 #include "launch/config/config.h"
-
-enum { NAME_BYTES = 64 };
-
-/* Texts that recur, by name. */
-struct named {
-	char *name, *text;
-};
-struct named_list {
-	LK_VEC(struct named) rows;
-};
-static struct named_list words, reasons;
-
-/* What the file that is read has. */
-struct file {
-	lk_csv *csv;
-	char table[NAME_BYTES]; /* of the file's name: "nemo_rl" */
-	char part[NAME_BYTES];  /* that is written; empty before the first row */
-	struct named_list seen; /* keys of the part, to refuse a second row of one */
-	bool open;
-};
-
-static void refuse(const struct file *file, const char *format, ...) LK_PRINTF(2, 3);
-static void refuse(const struct file *file, const char *format, ...) {
-	va_list list;
-	fprintf(stderr, "pack_launch: %s: ", lk_csv_where(file->csv));
-	va_start(list, format);
-	vfprintf(stderr, format, list);
-	va_end(list);
-	fputc('\n', stderr);
-	exit(2);
-}
-
-static const char *cell(const struct file *file, const char *column) {
-	return lk_csv_field(file->csv, lk_csv_column(file->csv, column));
-}
-
-static void list_put(struct named_list *list, const char *name, const char *text) {
-	if (!lk_push(&list->rows)) abort();
-	*lk_last(&list->rows) = (struct named){strdup(name), strdup(text)};
-}
-
-static const char *list_find(const struct named_list *list, const char *name) {
-	for (size_t i = 0; i < list->rows.count; i++)
-		if (strcmp(list->rows.at[i].name, name) == 0) return list->rows.at[i].text;
-	return NULL;
-}
-
-static void list_free(struct named_list *list) {
-	for (size_t i = 0; i < list->rows.count; i++) {
-		free(list->rows.at[i].name);
-		free(list->rows.at[i].text);
-	}
-	lk_vec_free(&list->rows);
-}
-
-/* The text itself, or the one that "@name" stands for. */
-static const char *text_of(const struct file *file, const struct named_list *list,
-                           const char *text) {
-	if (*text != '@') return text;
-	const char *found = list_find(list, text + 1);
-	if (!found) refuse(file, "%s is not named in words.csv or reasons.csv", text);
-	return found;
-}
-
-static void put_quoted(const char *text, size_t length) {
-	putchar('"');
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] == '"' || text[i] == '\\') putchar('\\');
-		putchar(text[i]);
-	}
-	putchar('"');
-}
-
-static void put_text(const char *text) {
-	if (*text) put_quoted(text, strlen(text));
-	else printf("NULL");
-}
+#include "tools/pack_tables.h"
 
 /* ---- keys */
 
@@ -101,77 +14,71 @@ static size_t word_end(const char *text) {
 }
 
 /* Refuses a value of ours that the field does not take. */
-static void check_value(const struct file *file, const lk_field *field, const char *ours) {
+static void check_value(const struct pack_file *file, const lk_field *field, const char *ours) {
 	lk_draft draft = {0};
 	lk_error err = {0};
 	if (*ours && lk_field_put(&draft, field, ours, &err) != LK_OK)
-		refuse(file, "words: \"%s\" is no value of the field %s", ours, field->name);
+		pack_refuse(file, "words: \"%s\" is no value of the field %s", ours, field->name);
 }
 
 /* "theirs=ours theirs=ours", with blanks or ends of lines between, as an array of pairs. */
-static void put_pairs(const struct file *file, const lk_field *field, const char *text) {
+static void put_pairs(const struct pack_file *file, const lk_field *field, const char *text) {
 	if (!*text) {
 		printf("NULL");
 		return;
 	}
 	printf("(const lk_pair[]){");
 	for (size_t length; *text; text += length + (text[length] != '\0')) {
-		char ours[NAME_BYTES];
+		char ours[PACK_NAME];
 		const char *equals = strchr(text, '=');
 		length = word_end(text);
-		if (!equals || equals > text + length) refuse(file, "words: not theirs=ours: %s", text);
+		if (!equals || equals > text + length)
+			pack_refuse(file, "words: not theirs=ours: %s", text);
 		snprintf(ours, sizeof ours, "%.*s", (int)(text + length - equals - 1), equals + 1);
 		check_value(file, field, ours);
 		printf("{");
-		put_quoted(text, (size_t)(equals - text));
+		pack_put_quoted(text, (size_t)(equals - text));
 		printf(", \"%s\"}, ", ours);
 	}
 	printf("{NULL, NULL}}");
 }
 
-static int one_of(const struct file *file, const char *column, const char *const *names) {
-	const char *text = cell(file, column);
-	for (int i = 0; names[i]; i++)
-		if (strcmp(text, names[i]) == 0) return i;
-	refuse(file, "%s: unknown \"%s\"", column, text);
-	return 0;
-}
-
-static void put_direction(const struct file *file) {
+static void put_direction(const struct pack_file *file) {
 	static const char *const names[] = {"", "read", "written", "both", NULL};
 	static const char *const is[] = {"READ", "READ", "WRITTEN", "BOTH"};
-	printf("LK_%s, ", is[one_of(file, "direction", names)]);
+	printf("LK_%s, ", is[pack_one_of(file, "direction", names)]);
 }
 
 /* Whether the text of a framework has the row. */
-static bool written(const struct file *file) {
-	const char *direction = cell(file, "direction");
+static bool written(const struct pack_file *file) {
+	const char *direction = pack_cell(file, "direction");
 	return strcmp(direction, "written") == 0 || strcmp(direction, "both") == 0;
 }
 
-static void put_key(const struct file *file) {
+static void put_key(const struct pack_file *file) {
 	static const char *const names[] = {"fact", "rule", "text", "skip", "note", "refuse", NULL};
 	static const char *const is[] = {"FACT", "RULE", "TEXT", "SKIP", "NOTE", "REFUSE"};
-	const char *fact = cell(file, "field"), *rule = cell(file, "rule"), *text = cell(file, "words");
-	const char *reason = text_of(file, &reasons, cell(file, "reason"));
-	int kind = one_of(file, "kind", names);
+	const char *fact = pack_cell(file, "field"), *rule = pack_cell(file, "rule"),
+			   *text = pack_cell(file, "words");
+	const char *reason = pack_text_of(file, "reasons", pack_cell(file, "reason"));
+	int kind = pack_one_of(file, "kind", names);
 	const lk_field *field = kind == 0 ? lk_draft_fact(fact) : NULL;
-	if (kind == 0 && !field) refuse(file, "field: unknown \"%s\"", fact);
-	if (kind != 0 && *fact) refuse(file, "a row of kind %s fills no field", names[kind]);
-	if (kind != 0 && *text && !written(file)) refuse(file, "words: nothing writes them");
+	if (kind == 0 && !field) pack_refuse(file, "field: unknown \"%s\"", fact);
+	if (kind != 0 && *fact) pack_refuse(file, "a row of kind %s fills no field", names[kind]);
+	if (kind != 0 && *text && !written(file)) pack_refuse(file, "words: nothing writes them");
 	if ((kind > 2) != (*reason != '\0'))
-		refuse(file, "reason: %s", kind > 2 ? "it is missing" : "nothing prints it");
+		pack_refuse(file, "reason: %s", kind > 2 ? "it is missing" : "nothing prints it");
 	printf("\t{");
-	put_quoted(cell(file, "key"), strlen(cell(file, "key")));
+	pack_put_quoted(pack_cell(file, "key"), strlen(pack_cell(file, "key")));
 	printf(", LK_KEY_%s, ", is[kind]);
-	put_text(fact);
+	pack_put_text(fact);
 	printf(", ");
-	put_pairs(file, field, field ? text_of(file, &words, text) : "");
+	put_pairs(file, field, field ? pack_text_of(file, "words", text) : "");
 	printf(", ");
-	put_text(reason);
+	pack_put_text(reason);
 	printf(", ");
 	put_direction(file);
-	put_text(field ? "" : text);
+	pack_put_text(field ? "" : text);
 	printf(", %s%s},\n", *rule ? "lk_rule_" : "", *rule ? rule : "NULL");
 }
 
@@ -182,7 +89,7 @@ static void put_choices(const char *text) {
 	printf("(const char *const[]){");
 	for (;; text++) {
 		size_t length = strcspn(text, "|");
-		put_quoted(text, length);
+		pack_put_quoted(text, length);
 		printf(", ");
 		text += length;
 		if (!*text) break;
@@ -190,7 +97,7 @@ static void put_choices(const char *text) {
 	printf("NULL}");
 }
 
-static void put_flag(const struct file *file) {
+static void put_flag(const struct pack_file *file) {
 	static const char *const names[] = {"int",   "real", "text", "list",   "choice", "set",
 	                                    "clear", "skip", "note", "refuse", NULL};
 	static const struct {
@@ -199,15 +106,15 @@ static void put_flag(const struct file *file) {
 	          {"LIST", "const char *"}, {"CHOICE", "int"},  {"SET", "bool"},
 	          {"CLEAR", "bool"},        {"IGNORED", NULL},  {"UNMODELLED", NULL},
 	          {"REFUSED", NULL}};
-	const char *field = cell(file, "field"), *text = cell(file, "words");
-	const char *reason = text_of(file, &reasons, cell(file, "reason"));
-	int kind = one_of(file, "kind", names), low = 0, high = 0;
-	if ((is[kind].type != NULL) != (*field != '\0')) refuse(file, "field: \"%s\"", field);
-	if (!is[kind].type && !*reason) refuse(file, "reason: it is missing");
+	const char *field = pack_cell(file, "field"), *text = pack_cell(file, "words");
+	const char *reason = pack_text_of(file, "reasons", pack_cell(file, "reason"));
+	int kind = pack_one_of(file, "kind", names), low = 0, high = 0;
+	if ((is[kind].type != NULL) != (*field != '\0')) pack_refuse(file, "field: \"%s\"", field);
+	if (!is[kind].type && !*reason) pack_refuse(file, "reason: it is missing");
 	if (kind == LK_FLAG_INT && (sscanf(text, "%d..%d", &low, &high) != 2 || low >= high))
-		refuse(file, "words: the limits of a whole number are LOW..HIGH");
+		pack_refuse(file, "words: the limits of a whole number are LOW..HIGH");
 	printf("\t{");
-	put_text(cell(file, "flag"));
+	pack_put_text(pack_cell(file, "flag"));
 	printf(", LK_FLAG_%s, ", is[kind].kind);
 	if (kind == LK_FLAG_CHOICE) printf("LK_FLAG_CHOICE_AT(%s), ", field);
 	else if (is[kind].type) printf("LK_FLAG_AT(%s, %s), ", is[kind].type, field);
@@ -216,109 +123,29 @@ static void put_flag(const struct file *file) {
 	if (kind == LK_FLAG_CHOICE) put_choices(text);
 	else printf("NULL");
 	printf(", ");
-	put_text(reason);
+	pack_put_text(reason);
 	printf(", ");
 	put_direction(file);
 	printf("},\n");
 }
 
-static void put_name(const struct file *file) {
+static void put_name(const struct pack_file *file) {
 	printf("\t{");
-	put_text(cell(file, "name"));
+	pack_put_text(pack_cell(file, "name"));
 	printf(", ");
-	put_text(cell(file, "flag"));
+	pack_put_text(pack_cell(file, "flag"));
 	printf(", ");
-	put_text(cell(file, "when"));
+	pack_put_text(pack_cell(file, "when"));
 	printf("},\n");
 }
 
-/* ---- files */
-
-static const struct form {
-	const char *column; /* the first, after part */
-	const char *type, *prefix, *suffix, *end;
-	void (*put)(const struct file *file);
-	bool once; /* of a key there is one row */
-} forms[] = {
+static const char *const named[] = {"words", "reasons", NULL};
+static const struct pack_form forms[] = {
 	{"key", "lk_key", "lk_keys_", "", "{NULL, LK_KEY_SKIP, NULL, NULL, NULL, LK_READ, NULL, NULL}",
      put_key, true},
 	{"flag", "lk_flag", "lk_", "_flags", "{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, LK_READ}",
      put_flag, true},
 	{"name", "lk_renamed", "lk_", "", "{NULL, NULL, NULL}", put_name, false},
+	{NULL, NULL, NULL, NULL, NULL, NULL, false},
 };
-
-static const struct form *file_form(const struct file *file) {
-	const char *first = lk_csv_name(file->csv, lk_csv_column(file->csv, "part") == 0 ? 1 : 0);
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		if (strcmp(first, forms[i].column) == 0) return &forms[i];
-	refuse(file, "its first column is \"%s\", and should be key, flag or name", first);
-	return NULL;
-}
-
-static void table_end(struct file *file, const struct form *form) {
-	if (file->open) printf("\t%s};\n\n", form->end);
-	list_free(&file->seen);
-	file->open = false;
-}
-
-static void table_begin(struct file *file, const struct form *form, const char *part) {
-	table_end(file, form);
-	lk_copy(file->part, sizeof file->part, part);
-	printf("const %s %s%s%s%s%s[] = {\n", form->type, form->prefix, file->table, *part ? "_" : "",
-	       part, form->suffix);
-	file->open = true;
-}
-
-static void put_row(struct file *file, const struct form *form) {
-	const char *part = cell(file, "part"), *key = cell(file, form->column);
-	const char *where = lk_csv_where(file->csv), *line = strrchr(where, ':');
-	if (!file->open || strcmp(part, file->part) != 0) table_begin(file, form, part);
-	bool read = strcmp(cell(file, "direction"), "written") != 0;
-	if (read && !*key) refuse(file, "%s: it is missing", form->column);
-	if (read && form->once && list_find(&file->seen, key))
-		refuse(file, "%s has a row already", key);
-	if (read) list_put(&file->seen, key, "");
-	printf("#line %s \"%.*s\"\n", line + 1, (int)(line - where), where);
-	form->put(file);
-}
-
-static void read_rows(const char *path, struct named_list *list) {
-	struct file file = {0};
-	lk_stream *in = NULL;
-	lk_error err = {0};
-	const char *slash = strrchr(path, '/');
-	const struct form *form = NULL;
-	lk_copy(file.table, sizeof file.table, slash ? slash + 1 : path);
-	file.table[strcspn(file.table, ".")] = '\0';
-	lk_status status = lk_stream_open(path, &in, &err);
-	if (status == LK_OK) status = lk_csv_open(in, &file.csv, &err);
-	if (status == LK_OK && !list) form = file_form(&file);
-	for (bool more = true; status == LK_OK && more;) {
-		status = lk_csv_next(file.csv, &more, &err);
-		if (status != LK_OK || !more) break;
-		if (list) list_put(list, lk_csv_field(file.csv, 0), lk_csv_field(file.csv, 1));
-		else put_row(&file, form);
-	}
-	if (status != LK_OK) {
-		fprintf(stderr, "pack_launch: %s: %s\n", err.where, err.what);
-		exit(2);
-	}
-	if (form) table_end(&file, form);
-	lk_csv_close(file.csv);
-	lk_stream_close(in);
-}
-
-int main(int argc, char **argv) {
-	if (argc < 4) {
-		fprintf(stderr, "usage: pack_launch words.csv reasons.csv TABLE.csv... > tables.c\n");
-		return 2;
-	}
-	read_rows(argv[1], &words);
-	read_rows(argv[2], &reasons);
-	printf("/* Generated by tools/pack_launch.c from data/launch; do not edit. */\n"
-	       "#include \"launch/emit/rows.h\"\n\n");
-	for (int i = 3; i < argc; i++) read_rows(argv[i], NULL);
-	list_free(&words);
-	list_free(&reasons);
-	return fflush(stdout) != 0 || ferror(stdout);
-}
+const struct pack_set pack_launch = {"launch", "#include \"launch/emit/rows.h\"", named, forms};

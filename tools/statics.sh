@@ -10,7 +10,7 @@ table='
 # file                 objects                  why nothing of a request stays
 system/context         default_context carried  what callers set up for all requests that they make without a context; the state of a thread, set back when its request ends
 io/sqlite              lk_sqlite once           functions of a library of the machine
-model/network/presets  all                      the presets that are compiled in, as parsed: the same in every context
+model/read/presets     all                      the presets that are compiled in, as parsed: the same in every context
 serve/http_library     lk_mhd once              functions of a library of the machine
 cli/search             ending stop_signal       the program: what a signal handler ends
 '

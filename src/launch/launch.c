@@ -16,6 +16,7 @@
 #include "launch/read.h"
 #include "launch/script/script.h"
 #include "model/layout/job.h"
+#include "model/read/read.h"
 
 #include <stdlib.h>
 #include <string.h>

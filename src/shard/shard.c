@@ -13,6 +13,7 @@
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
 #include "shard/shard.h"
+#include "model/read/read.h"
 
 struct answer {
 	lk_arena arena;

@@ -6,6 +6,7 @@
 
 #include "io/csv.h"
 #include "base/text.h"
+#include "model/read/read.h"
 
 enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "io/csv.h"
 #include "tables/tables.h"
+#include "model/read/read.h"
 
 enum { INFERENCE_ROWS = 100000 };
 enum {

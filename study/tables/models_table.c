@@ -6,6 +6,7 @@
 #include <string.h>
 #include "io/csv.h"
 #include "base/text.h"
+#include "model/read/read.h"
 
 enum { ROWS = 100000 };
 enum { GPU, MODEL, PHASE, SEQ, BATCH, MODE, TIME, COLUMNS };

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/csv.h"
 #include "tables/tables.h"
+#include "model/read/read.h"
 
 enum { REFIT_ROWS = 100000 };
 enum {

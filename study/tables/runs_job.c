@@ -14,6 +14,7 @@
 #include "tables/tables_internal.h"
 #include "tables/tables.h"
 #include "base/text.h"
+#include "model/read/read.h"
 
 /* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that are not in the
  * catalogue. */

@@ -8,7 +8,7 @@
 #include "validate/validate.h"
 #include "base/stats.h"
 #include "base/sort.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 
 enum { FEW_WIDTHS = 32, SHARES = 8 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_arena arena = LK_ARENA_INIT;

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "model/build/build.h"
+#include "model/read/read.h"
 
 static inline void near(double value, double wanted) {
 	if (fabs(value - wanted) > 1e-9 * fabs(wanted)) fail_msg("%.12g, not %.12g", value, wanted);

@@ -18,6 +18,7 @@
 #include "model/build/build.h"
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
+#include "model/read/read.h"
 
 /* ---- random jobs ---- */
 

@@ -7,6 +7,7 @@
 #include "small_llama.h"
 #include "sim/memory.h"
 #include "step/step.h"
+#include "model/read/read.h"
 
 static const double T = 1024, H = 1024, KV = 256, F = 3072, V = 4096;
 

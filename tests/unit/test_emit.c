@@ -17,6 +17,7 @@
 #include "launch/reading/reading.h"
 #include "model/layout/job.h"
 #include "rounds.h"
+#include "model/read/read.h"
 
 static const char *const frameworks[] = {"megatron",      "bridge",     "nemo",
                                          "deepspeed",     "torchtitan", "axolotl",

@@ -17,6 +17,7 @@
 #include "model/layout/schedule.h"
 #include "data.h"
 #include "rounds.h"
+#include "model/read/read.h"
 
 #define DATA "tests/data/launch/"
 

@@ -16,6 +16,7 @@
 #include "launch/read.h"
 #include "model/layout/job.h"
 #include "scratch.h"
+#include "model/read/read.h"
 
 /* Files of a case, as "PATH\nTEXT"; the last one is read. `vars` and `sets` are those that a user
  * gives. */

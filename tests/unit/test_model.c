@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "io/embedded.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 #include "data.h"
 #include "scratch.h"
 

@@ -5,6 +5,7 @@
 #include "model/layout/sizes.h"
 #include "model/network/parts.h"
 #include "small_llama.h"
+#include "model/read/read.h"
 
 /* Of every preset, each layer's matrices are its weights that tokens are multiplied with; layers
  * that use an earlier one's have none of their own but those of the use. */

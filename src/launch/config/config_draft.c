@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "launch/config/config.h"
+#include "model/read/read.h"
 
 /* ---- what the user is told ---- */
 

@@ -1,4 +1,4 @@
-/* tables.h: the tables of data/launch, checked and packed by tools/pack_launch.c during the build.
+/* tables.h: the tables of data/launch, checked and packed by tools/pack_tables.c during the build.
  * Each file is a table, or one table per part. The last row of a table has no name. */
 #ifndef LK_LAUNCH_TABLES_H
 #define LK_LAUNCH_TABLES_H

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "model/read/read.h"
 
 enum {
 	PASSES = 8,   /* of writing and reading */

@@ -16,6 +16,7 @@
 #include "model/layout/job.h"
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
+#include "model/read/read.h"
 
 LK_KEYS(nemo);
 LK_KEYS(torchtitan);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 
 LK_KEYS(nanotron);
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
+#include "model/read/read.h"
 
 LK_KEYS(neox);
 

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "model/layout/job.h"
+#include "model/read/read.h"
 
 void lk_megatron_init(lk_megatron *megatron) {
 	*megatron = (lk_megatron){.bias_linear = true,

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/reading/reading.h"
+#include "model/read/read.h"
 
 enum {
 	FOLDERS = 2, /* above a file, whose names may hold the network's */

@@ -8,6 +8,7 @@
 
 #include "launch/reading/reading.h"
 #include "model/layout/job.h"
+#include "model/read/read.h"
 
 /* Why the parameters stay on the device; NULL: they need not. */
 static const char *offload_refused(const lk_reading *reading, const lk_job *job) {

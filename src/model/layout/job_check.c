@@ -3,6 +3,7 @@
  * Every message names the option, the rule and the nearest legal values. */
 #include "model/layout/sizes.h"
 
+#include <stdio.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

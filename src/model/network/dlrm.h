@@ -12,12 +12,9 @@
 #ifndef LK_MODEL_DLRM_H
 #define LK_MODEL_DLRM_H
 
-#include "io/json.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
 #include "lockstep/error.h"
-
-typedef struct lk_arena lk_arena; /* base/arena.h */
 
 enum {
 	LK_DLRM_LAYERS = 64,
@@ -51,22 +48,6 @@ typedef struct lk_dlrm {
 	double cross_layers, cross_rank;  /* of LK_DLRM_CROSS */
 	const char *note;                 /* a note for users of the preset; NULL: none */
 } lk_dlrm;
-
-/* Read a config; `file` names it in errors. The arena owns the kinds of tables. */
-lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out,
-                            lk_error *err);
-lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *err);
-/* lk_dlrm_from_json from a file of at most 16 MiB. */
-lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
-/* Read the preset of this name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
-lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
-enum { LK_DLRM_NAME = 64 };
-/* The name of the next preset from *index on, which moves past it; false: no more presets. */
-bool lk_dlrm_next(int *index, char name[LK_DLRM_NAME]);
-
-/* Whether a name is a file (a path, or ends in .json); else it names a preset. */
-bool lk_dlrm_is_file(const char *name);
-lk_status lk_dlrm_named(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 
 /* Interacting vectors of a sample: one per table and the bottom MLP's. */
 double lk_dlrm_vectors(const lk_dlrm *model);

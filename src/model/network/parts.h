@@ -11,10 +11,6 @@ typedef struct lk_weights {
 	double matrices, others;
 } lk_weights;
 
-static inline double lk_linear_params(double in, double out, bool bias) {
-	return in * out + (bias ? out : 0);
-}
-
 typedef struct lk_mixer_kind {
 	lk_mixer mixer;
 	char letter; /* in lk_model.order; attention has several */

@@ -8,8 +8,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw.h"
-#include "model/network/dlrm.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 #include "view/table/output.h"
 
 enum { TEXT = 64, NAMES = 1024 };

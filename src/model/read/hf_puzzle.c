@@ -7,7 +7,7 @@
  * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
  * refused by name. */
 #include "io/json.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 #include "base/noun.h"
 
@@ -79,7 +79,7 @@ static void puzzle_widest(lk_model *model, lk_layer *layers, int count) {
 	if (model->ffn == 0) model->ffn = 1; /* no layer has an MLP */
 }
 
-lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_puzzle(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *blocks = lk_hf_find(config, "block_configs");
 	if (!blocks || blocks->kind != LK_JSON_ARRAY || blocks->count != (size_t)model->layers) {
 		lk_hf_fail(config, blocks, err, "block_configs is not a list of %d %s", model->layers,

@@ -1,7 +1,7 @@
 /* hf_towers.c: image encoders in configs of vision-language models: the encoder, by the model_type
  * of vision_config, and what joins it to the language model, by that of the whole config. Keys and
  * defaults are those of the configuration classes of the transformers library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <math.h>
@@ -11,168 +11,10 @@
 
 enum { MERGED_MOST = 1 << 20 }; /* width of several merged tokens */
 
-#define TOWER(names, field) \
-	{ names, LK_HF_INT, offsetof(lk_model, tower.field), true, false }
-#define END LK_HF_END
-
-/* ---- encoders ---- */
-
-typedef struct lk_hf_encoder {
-	const char *types;     /* of vision_config, separated by '|' */
-	const lk_hf_key *keys; /* ends with names NULL */
-	const char *known;     /* other members, which shape nothing or are read by the join */
-	lk_tower start;        /* default values; position_rows -1: one per token */
-} lk_hf_encoder;
-
-static const lk_hf_key usual_keys[] = {
-	TOWER("num_hidden_layers", layers),  TOWER("hidden_size", hidden),
-	TOWER("num_attention_heads", heads), TOWER("intermediate_size", ffn),
-	TOWER("image_size", image),          TOWER("patch_size", patch),
-	TOWER("num_channels", channels),     END,
-};
-
-static const lk_hf_key qwen_keys[] = {
-	TOWER("depth", layers),
-	TOWER("num_heads", heads),
-	TOWER("patch_size|spatial_patch_size", patch),
-	TOWER("in_chans|in_channels", channels),
-	TOWER("temporal_patch_size", frames),
-	TOWER("spatial_merge_size", project.merge),
-	END,
-};
-
-/* glm4v: the MLP of a layer is as wide as the encoder's output. */
-static const lk_hf_key glm4v_keys[] = {
-	TOWER("depth", layers),
-	TOWER("hidden_size", hidden),
-	TOWER("num_heads", heads),
-	TOWER("out_hidden_size", ffn),
-	TOWER("patch_size", patch),
-	TOWER("in_channels", channels),
-	TOWER("temporal_patch_size", frames),
-	TOWER("spatial_merge_size", project.merge),
-	END,
-};
-
-/* mllama: gated layers follow the others. */
-static const lk_hf_key mllama_keys[] = {
-	TOWER("num_hidden_layers", layers),
-	TOWER("hidden_size", hidden),
-	TOWER("attention_heads", heads),
-	TOWER("intermediate_size", ffn),
-	TOWER("image_size", image),
-	TOWER("patch_size", patch),
-	TOWER("num_channels", channels),
-	TOWER("max_num_tiles", tiles),
-	TOWER("vision_output_dim", project.inputs),
-	END,
-};
-
-#define USUAL_KNOWN                                                                              \
-	"num_hidden_layers|hidden_size|num_attention_heads|intermediate_size|image_size|patch_size|" \
-	"num_channels|"
-#define QWEN_KNOWN                                                                            \
-	"depth|num_heads|patch_size|spatial_patch_size|in_chans|in_channels|temporal_patch_size|" \
-	"spatial_merge_size|hidden_size|out_hidden_size|intermediate_size|tokens_per_second|"
 /* Every image has its own size. */
-#define ANY .any_size = 1, .image = LK_IMAGE_PIXELS
 /* ViT-Base and ViT-Large (arXiv 2010.11929, table 1). */
-#define BASE  .layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .channels = 3
-#define LARGE .layers = 24, .hidden = 1024, .heads = 16, .ffn = 4096, .channels = 3
-
-static const lk_hf_encoder encoders[] = {
-	{"clip_vision_model",
-     usual_keys,
-     USUAL_KNOWN "projection_dim|vocab_size",
-     {BASE, .image = 224, .patch = 32, .position_rows = -1, .class_token = 1, .biases = 1,
-      .pre_norm = 1, .post_norm = 1}},
-	{"siglip_vision_model|siglip|idefics3|idefics3_vision|smolvlm_vision",
-     usual_keys,
-     USUAL_KNOWN "projection_dim|projector_hidden_act|vision_use_head|num_image_tokens|"
-                 "max_image_size|size|use_base_siglip",
-     {BASE, .image = 224, .patch = 16, .position_rows = -1, .patch_bias = 1, .biases = 1,
-      .post_norm = 1}},
-	{"internvl_vision|intern_vit_6b",
-     usual_keys,
-     USUAL_KNOWN "attention_bias|qkv_bias|qk_normalization|use_qk_norm|layer_scale_init_value|"
-                 "norm_type|"
-                 "use_absolute_position_embeddings|use_mean_pooling|projection_dropout|"
-                 "drop_path_rate|initializer_factor",
-     {LARGE, .image = 448, .patch = 14, .position_rows = -1, .class_token = 1, .patch_bias = 1,
-      .biases = 1, .layer_scale = 1}},
-	{"pixtral",
-     usual_keys,
-     USUAL_KNOWN "head_dim",
-     {LARGE, .any_size = 1, .image = 1024, .patch = 16, .gated = 1, .pre_norm = 1, .rms = 1}},
-	{"llama4_vision_model",
-     usual_keys,
-     USUAL_KNOWN "multi_modal_projector_bias|pixel_shuffle_ratio|projector_input_dim|"
-                 "projector_output_dim|vision_output_dim|vision_feature_layer|"
-                 "vision_feature_select_strategy",
-     {.layers = 34,
-      .hidden = 768,
-      .heads = 16,
-      .ffn = 5632,
-      .image = 448,
-      .patch = 14,
-      .channels = 3,
-      .position_rows = -1,
-      .class_token = 1,
-      .biases = 1,
-      .pre_norm = 1,
-      .post_norm = 1}},
-	{"mllama_vision_model",
-     mllama_keys,
-     USUAL_KNOWN "attention_heads|max_num_tiles|num_global_layers|vision_output_dim|"
-                 "intermediate_layers_indices|supported_aspect_ratios",
-     {.layers = 32,
-      .hidden = 1280,
-      .heads = 16,
-      .ffn = 5120,
-      .image = 448,
-      .patch = 14,
-      .channels = 3,
-      .tiles = 4,
-      .crossed = 1,
-      .position_rows = -1,
-      .class_token = 1,
-      .biases = 1,
-      .qkv_plain = 1,
-      .out_plain = 1,
-      .pre_norm = 1,
-      .post_norm = 1,
-      .project = {.inputs = 7680}}},
-	{"qwen2_vl|qwen2_vl_vision",
-     qwen_keys,
-     QWEN_KNOWN "embed_dim|mlp_ratio",
-     {ANY, .layers = 32, .hidden = 1280, .heads = 16, .patch = 14, .channels = 3, .frames = 2,
-      .biases = 1, .project = {.merge = 2}}},
-	{"qwen2_5_vl|qwen2_5_vl_vision",
-     qwen_keys,
-     QWEN_KNOWN "window_size|fullatt_block_indexes",
-     {ANY, .layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14, .channels = 3,
-      .frames = 2, .biases = 1, .gated = 1, .rms = 1, .project = {.merge = 2}}},
-	{"qwen3_vl|qwen3_vl_vision|qwen3_vl_moe|qwen3_vl_moe_vision|qwen3_omni_moe_vision_encoder|"
-     "qwen3_5|qwen3_5_vision|"
-     "qwen3_5_moe|qwen3_5_moe_vision",
-     qwen_keys,
-     QWEN_KNOWN
-     "deepstack_visual_indexes|num_position_embeddings|image_size|apply_vit_abs_pos_embed",
-     {ANY, .layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16, .channels = 3,
-      .frames = 2, .position_rows = 2304, .patch_bias = 1, .biases = 1, .project = {.merge = 2}}},
-	{"glm4v|glm4v_vision|glm4v_moe|glm4v_moe_vision",
-     glm4v_keys,
-     QWEN_KNOWN "num_channels|image_size|attention_bias",
-     {ANY, .layers = 24, .hidden = 1536, .heads = 12, .patch = 14, .channels = 3, .frames = 2,
-      .position_rows = 576, .patch_bias = 1, .gated = 1, .rms = 1, .pre_norm = 1, .post_norm = 1,
-      .project = {.merge = 2}}},
-};
 
 /* ---- joints ---- */
-
-/* Derive the projector; `config` is the whole config, `vision` its vision_config. */
-typedef lk_status (*joint_fn)(const lk_hf_config *config, const lk_hf_config *vision,
-                              lk_model *model, lk_error *err);
 
 static void project_twice(lk_model *model, int inner) {
 	model->tower.project.width[0] = inner;
@@ -182,8 +24,8 @@ static void project_twice(lk_model *model, int inner) {
 
 /* llava: two products; class tokens are dropped. Every image, or tile of one, has the encoder's
  * size. */
-static lk_status join_llava(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
-                            lk_error *err) {
+lk_status lk_hf_join_llava(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                           lk_error *err) {
 	bool bias = true;
 	(void)vision;
 	LK_TRY(lk_hf_flag(config, "multimodal_projector_bias", &bias, err));
@@ -193,14 +35,14 @@ static lk_status join_llava(const lk_hf_config *config, const lk_hf_config *visi
 }
 
 /* llava_next, llava_onevision: plus a learned end-of-row embedding. */
-static lk_status join_llava_next(const lk_hf_config *config, const lk_hf_config *vision,
-                                 lk_model *model, lk_error *err) {
+lk_status lk_hf_join_llava_next(const lk_hf_config *config, const lk_hf_config *vision,
+                                lk_model *model, lk_error *err) {
 	model->tower.project.loose = model->hidden;
-	return join_llava(config, vision, model, err);
+	return lk_hf_join_llava(config, vision, model, err);
 }
 
-static lk_status join_paligemma(const lk_hf_config *config, const lk_hf_config *vision,
-                                lk_model *model, lk_error *err) {
+lk_status lk_hf_join_paligemma(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
 	(void)config, (void)vision, (void)err;
 	model->tower.project.width[0] = model->hidden;
 	model->tower.project.bias = true;
@@ -209,8 +51,8 @@ static lk_status join_paligemma(const lk_hf_config *config, const lk_hf_config *
 
 /* gemma3: patches are averaged to mm_tokens_per_image tokens, a norm, a product. Averaging keeps
  * the width: the product reads vectors of the encoder's width. */
-static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vision,
-                             lk_model *model, lk_error *err) {
+lk_status lk_hf_join_gemma3(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
 	int tokens = 256, side = model->tower.image / model->tower.patch, each = 0;
 	(void)vision;
 	LK_TRY(lk_hf_int(config, "mm_tokens_per_image", &tokens, err));
@@ -230,8 +72,8 @@ static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vis
 /* glm4v (modeling_glm4v.py, Glm4vVisionPatchMerger): adjacent tokens through a product with a bias,
  * then one of [d, d], a norm and a gated MLP of c numbers, which together have as many weights and
  * operations as two products with (d + 3 c) / 2 columns between them. */
-static lk_status join_glm4v(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
-                            lk_error *err) {
+lk_status lk_hf_join_glm4v(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                           lk_error *err) {
 	lk_tower *tower = &model->tower;
 	int inner = 13696, side = 336;
 	bool biases = false;
@@ -254,8 +96,8 @@ static lk_status join_glm4v(const lk_hf_config *config, const lk_hf_config *visi
 }
 
 /* idefics3, smolvlm: scale_factor x scale_factor adjacent tokens. */
-static lk_status join_idefics3(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_idefics3(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	model->tower.project.merge = 2;
 	(void)vision;
 	LK_TRY(lk_hf_int(config, "scale_factor", &model->tower.project.merge, err));
@@ -289,8 +131,8 @@ static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower,
 }
 
 /* internvl: a norm of the concatenated tokens, two products. */
-static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
 	bool bias = true, mean = true, norms = false;
 	int wide = 0;
@@ -309,8 +151,8 @@ static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *v
 }
 
 /* llama4: concatenated tokens, two products of the adapter, one of the projector. */
-static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vision,
-                             lk_model *model, lk_error *err) {
+lk_status lk_hf_join_llama4(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
 	lk_projector *project = &model->tower.project;
 	bool bias = false;
 	(void)config;
@@ -326,8 +168,8 @@ static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vis
 
 /* mllama: the outputs of the listed layers and of the last, concatenated, through one product.
  * Tables of places within an image and of its aspect ratio, which all rows read. */
-static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vision,
-                             lk_model *model, lk_error *err) {
+lk_status lk_hf_join_mllama(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
 	lk_tower *tower = &model->tower;
 	const lk_value *shapes = lk_hf_find(vision, "supported_aspect_ratios");
 	int gated = 8;
@@ -347,8 +189,8 @@ static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vis
 }
 
 /* mistral3: a norm, a merging product, two more. */
-static lk_status join_mistral3(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_mistral3(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	lk_projector *project = &model->tower.project;
 	bool bias = false;
 	(void)vision;
@@ -379,8 +221,8 @@ static lk_status merge_qwen(const lk_hf_config *vision, lk_model *model, int out
 	return LK_OK;
 }
 
-static lk_status join_qwen2_vl(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_qwen2_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	double ratio = 4;
 	int out = model->hidden;
 	(void)config;
@@ -418,8 +260,8 @@ static lk_status qwen_windows(const lk_hf_config *vision, lk_model *model, lk_er
 	return LK_OK;
 }
 
-static lk_status join_qwen2_5_vl(const lk_hf_config *config, const lk_hf_config *vision,
-                                 lk_model *model, lk_error *err) {
+lk_status lk_hf_join_qwen2_5_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                                lk_model *model, lk_error *err) {
 	int out = model->hidden;
 	(void)config;
 	LK_TRY(lk_hf_int(vision, "hidden_size", &model->tower.hidden, err));
@@ -430,8 +272,8 @@ static lk_status join_qwen2_5_vl(const lk_hf_config *config, const lk_hf_config 
 }
 
 /* Intermediate layers have their own mergers, whose norms are over the concatenated tokens. */
-static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	const lk_value *taps = lk_hf_find(vision, "deepstack_visual_indexes");
 	int out = model->hidden;
 	(void)config;
@@ -448,17 +290,17 @@ static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *v
 }
 
 /* qwen3_5: qwen3_vl without intermediate mergers. */
-static lk_status join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vision,
-                              lk_model *model, lk_error *err) {
-	LK_TRY(join_qwen3_vl(config, vision, model, err));
+lk_status lk_hf_join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vision,
+                             lk_model *model, lk_error *err) {
+	LK_TRY(lk_hf_join_qwen3_vl(config, vision, model, err));
 	model->tower.project.taps = 0;
 	return LK_OK;
 }
 
 /* gemma3n: a convolution net for images (timm's mobilenetv5_300m_enc: 294,126,912 parameters,
  * output width 2,048) and a conformer for sound. Sequences are text only: a step runs neither. */
-static lk_status join_gemma3n(const lk_hf_config *config, const lk_hf_config *unused,
-                              lk_model *model, lk_error *err) {
+lk_status lk_hf_join_gemma3n(const lk_hf_config *config, const lk_hf_config *unused,
+                             lk_model *model, lk_error *err) {
 	lk_hf_config vision;
 	double sound, width = 2048;
 	(void)unused;
@@ -479,12 +321,12 @@ static lk_status join_gemma3n(const lk_hf_config *config, const lk_hf_config *un
 
 /* qwen3_omni: the thinker's vision is that of qwen3_vl. Audio encoder and speech generator run in
  * no step. */
-static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
-                           lk_error *err) {
+lk_status lk_hf_join_omni(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                          lk_error *err) {
 	lk_hf_config whole = *config;
 	bool speaks = true;
 	whole.object = config->root;
-	LK_TRY(join_qwen3_vl(config, vision, model, err));
+	LK_TRY(lk_hf_join_qwen3_vl(config, vision, model, err));
 	LK_TRY(lk_hf_omni_sound(config, model->hidden, &model->beside, err));
 	LK_TRY(lk_hf_flag(&whole, "enable_audio_output", &speaks, err));
 	if (!speaks) return LK_OK;
@@ -495,8 +337,8 @@ static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *visio
 /* minicpmv: slices of image_size pixels, whose tokens learned queries read (Resampler of its
  * modeling file: heads of 128, norms of queries, keys and output); one more product. Positions are
  * those of the encoder's own images. */
-static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *vision,
-                               lk_model *model, lk_error *err) {
+lk_status lk_hf_join_minicpmv(const lk_hf_config *config, const lk_hf_config *vision,
+                              lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
 	lk_pool *pool = &tower->project.pool;
 	bool drops = false;
@@ -537,8 +379,8 @@ static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_mode
 }
 
 /* clip: the class token and the text's last token are projected; a temperature. */
-static lk_status join_clip(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
-                           lk_error *err) {
+lk_status lk_hf_join_clip(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                          lk_error *err) {
 	model->tower.project.width[0] = 512;
 	LK_TRY(lk_hf_int(config, "projection_dim", &model->tower.project.width[0], err));
 	return join_pair("clip", vision, model,
@@ -547,8 +389,8 @@ static lk_status join_clip(const lk_hf_config *config, const lk_hf_config *visio
 
 /* siglip: the image's tokens are pooled by attention of one learned query, with an MLP whose
  * operations, 1 % of the encoder's, are left out; a temperature and a bias. */
-static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vision,
-                             lk_model *model, lk_error *err) {
+lk_status lk_hf_join_siglip(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
+                            lk_error *err) {
 	double h = model->tower.hidden, f = model->tower.ffn,
 		   pool = h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h;
 	bool head = true;
@@ -563,68 +405,16 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 	return join_pair("siglip", vision, model, 2, err);
 }
 
-typedef struct lk_hf_joint {
-	const char *type;    /* model_type of the whole config */
-	const char *text;    /* default for the language model's part */
-	const char *encoder; /* default of vision_config's model_type; NULL: runs in no step */
-	joint_fn join;
-	const char *known; /* members of the whole config that are read or shape nothing */
-} lk_hf_joint;
-
-#define LLAVA_KNOWN                                                                          \
-	"projector_hidden_act|vision_feature_layer|vision_feature_select_strategy|ignore_index|" \
-	"image_seq_length|multimodal_projector_bias|image_grid_pinpoints|vision_aspect_ratio|"   \
-	"use_image_newline_parameter|"
-#define QWEN_JOINT_KNOWN "vision_token_id|vision_start_token_id|vision_end_token_id|"
-
-static const lk_hf_joint joints[] = {
-	{"llava", "llama", "clip_vision_model", join_llava, LLAVA_KNOWN},
-	{"llava_next", "llama", "clip_vision_model", join_llava_next, LLAVA_KNOWN},
-	{"llava_onevision", "qwen2", "siglip_vision_model", join_llava_next, LLAVA_KNOWN},
-	{"paligemma", "gemma", "siglip_vision_model", join_paligemma,
-     "ignore_index|projection_dim|hidden_size|num_hidden_layers"},
-	{"gemma3", "gemma3_text", "siglip_vision_model", join_gemma3, "mm_tokens_per_image"},
-	{"gemma3n", "gemma3n_text", NULL, join_gemma3n,
-     "audio_config|audio_soft_tokens_per_image|vision_soft_tokens_per_image"},
-	{"idefics3", "llama", "idefics3", join_idefics3, "scale_factor|image_seq_len"},
-	{"smolvlm", "llama", "smolvlm_vision", join_idefics3, "scale_factor|image_seq_len"},
-	{"mistral3", "mistral", "pixtral", join_mistral3, LLAVA_KNOWN "spatial_merge_size"},
-	{"llama4", "llama4_text", "llama4_vision_model", join_llama4, ""},
-	{"mllama", "mllama_text_model", "mllama_vision_model", join_mllama, ""},
-	{"internvl", "qwen2", "internvl_vision", join_internvl, LLAVA_KNOWN "downsample_ratio"},
-	{"internvl_chat", "llama", "intern_vit_6b", join_internvl,
-     "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"
-     "ps_version|select_layer|template|use_thumbnail|pad2square|hidden_size|system_message"},
-	{"minicpmv", "minicpmv", "siglip_vision_model", join_minicpmv, ""},
-	{"clip", "clip_text_model", "clip_vision_model", join_clip,
-     "projection_dim|logit_scale_init_value|text_config_dict|vision_config_dict"},
-	{"siglip", "siglip_text_model", "siglip_vision_model", join_siglip,
-     "text_config_dict|vision_config_dict"},
-	{"qwen2_vl", "qwen2_vl_text", "qwen2_vl", join_qwen2_vl, QWEN_JOINT_KNOWN},
-	{"qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_vl", join_qwen2_5_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_vl", "qwen3_vl_text", "qwen3_vl", join_qwen3_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_vl_moe", join_qwen3_vl, QWEN_JOINT_KNOWN},
-	{"qwen3_omni_moe", "qwen3_omni_moe_text", "qwen3_vl_moe", join_omni,
-     QWEN_JOINT_KNOWN "audio_config|talker_config|code2wav_config|enable_audio_output|"
-                      "position_id_per_seconds|seconds_per_chunk"},
-	{"glm4v", "glm4v_text", "glm4v", join_glm4v,
-     "image_start_token_id|image_end_token_id|video_start_token_id|video_end_token_id"},
-	{"glm4v_moe", "glm4v_moe_text", "glm4v_moe", join_glm4v,
-     "image_start_token_id|image_end_token_id|video_start_token_id|video_end_token_id"},
-	{"qwen3_5", "qwen3_5_text", "qwen3_5", join_qwen3_5, QWEN_JOINT_KNOWN},
-	{"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_moe", join_qwen3_5, QWEN_JOINT_KNOWN},
-};
-
 static const lk_hf_joint *joint_of(const lk_value *type) {
-	for (size_t i = 0; type && type->kind == LK_JSON_STRING && i < sizeof joints / sizeof *joints;
-	     i++)
-		if (strcmp(joints[i].type, type->text) == 0) return &joints[i];
+	if (!type || type->kind != LK_JSON_STRING) return NULL;
+	for (const lk_hf_joint *row = lk_hf_joints; row->type; row++)
+		if (strcmp(row->type, type->text) == 0) return row;
 	return NULL;
 }
 
 static const lk_hf_encoder *encoder_of(const char *type) {
-	for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
-		if (lk_hf_listed(type, encoders[i].types)) return &encoders[i];
+	for (const lk_hf_encoder *row = lk_hf_encoders; row->types; row++)
+		if (lk_hf_listed(type, row->types)) return row;
 	return NULL;
 }
 
@@ -678,8 +468,7 @@ lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err
 	LK_TRY(lk_hf_part(&whole, "vision_config", encoder->known, &vision, err));
 	model->tower = encoder->start;
 	model->tower.images = 1;
-	for (const lk_hf_key *key = encoder->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(&vision, key, model, err));
+	LK_TRY(lk_hf_read_keys(&vision, encoder->keys, model, err));
 	LK_TRY(joint->join(&whole, &vision, model, err));
 	return tower_positions(&vision, &model->tower, err);
 }

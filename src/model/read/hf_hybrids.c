@@ -1,6 +1,6 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
  * those of the configuration classes of the transformers library; layer numbers start at 0. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 #include "base/noun.h"
 
@@ -51,15 +51,9 @@ void lk_hf_no_heads(lk_model *model) {
 
 /* ---- gated delta net ---- */
 
-lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_period full = {4, 3, LK_MIXER_ATTENTION, LK_MIXER_DELTA};
-	LK_TRY(lk_hf_int(config, "linear_num_key_heads", &model->delta_key_heads, err));
-	LK_TRY(lk_hf_int(config, "linear_num_value_heads", &model->delta_value_heads, err));
-	LK_TRY(lk_hf_int(config, "linear_key_head_dim", &model->delta_key_dim, err));
-	LK_TRY(lk_hf_int(config, "linear_value_head_dim", &model->delta_value_dim, err));
-	LK_TRY(lk_hf_int(config, "linear_conv_kernel_dim", &model->delta_conv, err));
 	LK_TRY(lk_hf_int(config, "full_attention_interval", &full.period, err));
-	LK_TRY(lk_hf_flag(config, "attn_output_gate", &model->output_gate, err));
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (model->moe_every > 1) model->moe_offset = 1; /* (layer + 1) % decoder_sparse_step == 0 */
@@ -71,7 +65,7 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 
 /* kimi_linear (moonshotai/Kimi-Linear-48B-A3B, modeling_kimi.py): linear_attn_config lists the
  * attention layers, counted from 1; decay and gate have low-rank projections of a head's size. */
-lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_config part;
 	bool nope = false;
 	LK_TRY(lk_hf_part(config, "linear_attn_config",
@@ -86,8 +80,6 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 	model->delta_value_dim = model->delta_rank = model->delta_key_dim;
 	LK_TRY(lk_hf_flag(config, "mla_use_nope", &nope, err));
 	LK_TRY(lk_hf_int(config, "model_max_length", &model->context, err));
-	lk_hf_pass(config, "moe_renormalize|moe_router_activation_func|num_expert_group|"
-	                   "use_grouped_topk|topk_group");
 	model->no_positions = nope;
 	if (nope) model->rotary_base = 0;
 	LK_TRY(lk_hf_shapes(config, model, err));
@@ -100,7 +92,7 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 /* xlstm (arXiv 2503.13427): only mLSTM cells. Queries, keys, values, the output gate and two gates
  * per head are those of a gated delta net without a convolution, and so is the state; its chunks
  * need no triangular inverse. The output norm has a scale per element. */
-lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double keys = .5, values = 1, wide = 8 / 3.;
 	int multiple = 64, heads = model->delta_value_heads;
 	bool biases = false;
@@ -109,13 +101,6 @@ lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err
 	LK_TRY(lk_hf_real(config, "ffn_proj_factor", &wide, err));
 	LK_TRY(lk_hf_int(config, "ffn_round_up_to_multiple_of", &multiple, err));
 	LK_TRY(lk_hf_flag(config, "use_bias", &biases, err));
-	lk_hf_pass(config, "add_out_norm|add_post_blocks_norm|add_forward_backend_padding|"
-	                   "add_embedding_dropout|autocast_kernel_dtype|chunk_size|chunkwise_kernel|"
-	                   "force_bos_token_insert|gate_soft_cap|igate_bias_init_range|"
-	                   "inference_state_dtype|max_inference_chunksize|mode|num_blocks|"
-	                   "mlstm_round_up_to_multiple_of|norm_reduction_force_float32|"
-	                   "output_logit_soft_cap|return_last_states|sequence_kernel|step_kernel|"
-	                   "embedding_dim|weight_mode|eps");
 	double h = model->hidden, key = keys * h / fmax(heads, 1), value = values * h / fmax(heads, 1);
 	bool whole = key == floor(key) && value == floor(value) && key >= 1 && value >= 1;
 	if (biases || heads < 1 || !whole || (key + value) * heads > 1 << 24 || multiple < 1 ||
@@ -143,10 +128,6 @@ static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_erro
 	lk_hf_list attends = {lk_hf_find(config, "full_attn_idxs"), 0, LK_MIXER_CONV};
 	bool biases = false;
 	LK_TRY(lk_hf_flag(config, "conv_bias", &biases, err));
-	LK_TRY(lk_hf_int(config, "conv_L_cache", &model->short_conv, err));
-	lk_hf_pass(config, "conv_dim|conv_dim_out|conv_use_xavier_init|block_dim|"
-	                   "block_mlp_init_scale|block_norm_eps|block_out_init_scale|block_use_swiglu|"
-	                   "block_use_xavier_init|use_pos_enc");
 	if (biases) return lk_hf_fail(config, NULL, err, "conv_bias is not modelled");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	if (types) return lk_hf_layer_kinds(config, types, 0, model, err);
@@ -159,7 +140,7 @@ static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* lfm2: 2/3 of the stated width, rounded up to a multiple, unless the config switches that off
  * (Lfm2MLP). */
-lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool adjusts = true;
 	int multiple = 256;
 	double times = 1;
@@ -179,8 +160,7 @@ lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err)
 }
 
 /* The bias that balances experts (use_expert_bias) is a buffer. */
-lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_pass(config, "use_expert_bias");
+lk_status lk_hf_finish_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	return lfm2_order(config, model, err);
 }
 
@@ -189,13 +169,11 @@ lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *
 /* longcat_flash (arXiv 2509.01322): a layer is attention and MLP twice, and experts that read the
  * first attention's output. Some experts do nothing: on average a token has topk times the share of
  * real ones among all experts. */
-lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_longcat(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int idle = 0, count = 0, listed = 0;
 	LK_TRY(lk_hf_int(config, "zero_expert_num", &idle, err));
 	LK_TRY(lk_hf_int(config, "num_layers", &model->layers, err));
 	LK_TRY(lk_hf_int(config, "num_hidden_layers", &listed, err)); /* twice as many */
-	lk_hf_pass(config, "attention_method|mla_scale_kv_lora|mla_scale_q_lora|zero_expert_type|"
-	                   "head_dim|num_key_value_heads");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	if (model->layers > 3000 || idle < 0 || idle > 1 << 20)
 		return lk_hf_fail(config, NULL, err, "%d layers with %d experts that do nothing",
@@ -228,7 +206,7 @@ static lk_layer listed_across(const void *context, lk_layer start, int layer) {
 
 /* mllama: the listed layers attend only to the tokens of an image. The embedding has eight more
  * rows than the head. */
-lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_mllama(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "cross_attention_layers");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	if (!list || list->kind != LK_JSON_ARRAY || config->object == config->root || config->as) {
@@ -255,15 +233,10 @@ static lk_layer minimax_mixer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_minimax(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_period full = {2, 0, LK_MIXER_ATTENTION, LK_MIXER_LIGHTNING};
 	struct minimax_types listed = {lk_hf_find(config, "attn_type_list")};
 	const lk_value *types = lk_hf_find(config, "layer_types");
-	lk_hf_pass(config, "layernorm_full_attention_alpha|layernorm_full_attention_beta|"
-	                   "layernorm_linear_attention_alpha|layernorm_linear_attention_beta|"
-	                   "layernorm_mlp_alpha|layernorm_mlp_beta|full_attn_alpha_factor|"
-	                   "full_attn_beta_factor|linear_attn_alpha_factor|linear_attn_beta_factor|"
-	                   "mlp_alpha_factor|mlp_beta_factor|block_size|postnorm|shared_moe_mode");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	model->window = 0;
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
@@ -296,7 +269,7 @@ static lk_layer marked_layer(const void *context, lk_layer start, int layer) {
 
 /* mimo_v2_flash: window layers have their own number of key/value heads and may be the only ones
  * with sinks; their queries and head sizes are those of all layers. */
-lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct marked_layers marked = {lk_hf_find(config, "hybrid_layer_pattern"),
 	                               lk_hf_find(config, "moe_layer_freq"), model->window};
 	int heads = model->heads, keys = model->head_dim, values = model->v_dim;
@@ -306,8 +279,6 @@ lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *e
 	LK_TRY(lk_hf_int(config, "swa_num_attention_heads", &heads, err));
 	LK_TRY(lk_hf_int(config, "swa_head_dim", &keys, err));
 	LK_TRY(lk_hf_int(config, "swa_v_head_dim", &values, err));
-	lk_hf_pass(config, "sliding_window_size|attention_chunk_size|swa_rope_theta|"
-	                   "attention_value_scale|hybrid_block_size|attention_projection_layout");
 	if (heads != model->heads || keys != model->head_dim || values != model->v_dim ||
 	    (sinks && !window_sinks))
 		return lk_hf_fail(config, NULL, err,
@@ -344,9 +315,8 @@ static lk_layer step3_layer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_step3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *listed = lk_hf_find(config, "moe_layers_enum");
-	lk_hf_pass(config, "max_seq_len|moe_every_n_layer|norm_expert_weight|use_moe|use_mfa");
 	if (!listed || (listed->kind != LK_JSON_STRING && listed->kind != LK_JSON_ARRAY))
 		return lk_hf_wrong_kind(config, listed, "moe_layers_enum",
 		                        "the layers that have experts, as in 4,5,6", err);
@@ -376,7 +346,7 @@ static lk_layer llama4_layer(const void *context, lk_layer start, int layer) {
 /* Every step-th layer has experts and, in addition, one that all tokens pass; dense layers have
  * their own width. Norms of queries and keys have no scale. Layers with rotary positions attend
  * within chunks. */
-lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct llama4_layers layers = {lk_hf_find(config, "no_rope_layers"), 0};
 	model->expert_ffn = model->shared_ffn = model->ffn;
 	LK_TRY(lk_hf_int(config, "intermediate_size_mlp", &model->ffn, err));
@@ -413,9 +383,8 @@ static lk_layer modernbert_layer(const void *context, lk_layer start, int layer)
 /* Full attention in every third layer, starting with the first; the norm after the embedding
  * replaces that before the first layer's attention. local_attention counts both sides of a
  * token. */
-lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int every = 3;
-	lk_hf_pass(config, "reference_compile|sparse_pred_ignore_index|decoder_bias");
 	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &every, err));
 	LK_TRY(lk_hf_int(config, "local_attention", &model->window, err));
 	LK_TRY(lk_hf_heads(config, model, err));

@@ -1,6 +1,6 @@
 /* hf_whole.c: vision-language models whose configs state only the language model: the image encoder
  * is fixed in their code (Molmo, arXiv 2409.17146; Phi-4-multimodal, 2503.01743). */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <math.h>
 
@@ -8,11 +8,10 @@
  * VisionBackboneConfig): CLIP's ViT-L/14 of 336 pixels without its last layer and norm; two layers'
  * concatenated outputs are pooled 2 x 2, then a gated MLP as wide as the language model's. A step
  * of whole crops reads neither the two learned image paddings nor the 128 extra tokens. */
-lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_molmo(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool qk_norm = false;
 	LK_TRY(lk_hf_flag(config, "attention_layer_norm", &qk_norm, err));
 	model->qk_norm = model->qk_norm_wide = qk_norm;
-	lk_hf_pass(config, "norm_after|use_position_ids|vocab_size");
 	if (lk_hf_find(config, "layer_norm_type") && !lk_hf_says(config, "layer_norm_type", "rms"))
 		return lk_hf_wrong_kind(config, lk_hf_find(config, "layer_norm_type"), "layer_norm_type",
 		                        "rms", err);
@@ -91,7 +90,7 @@ static lk_status stored_adapters(const lk_hf_config *config, const char *name,
 /* phi4mm: SigLIP's encoder for crops of 448 pixels, read before its last layer; the rest of it, a
  * layer, a norm and a pooling head, is stored (Phi4MultimodalVisionModel). Tokens are averaged 2 x
  * 2. Sequences are text and images: the audio encoder, and adapters for both, run in no step. */
-lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char known[] =
 		"activation|activation_checkpointing|attention_dim|attention_heads|batch_norm|bias_in_glu|"
 		"bias_max_distance|bias_symmetric|causal|chunk_size|cnn_layer_norm|conv_activation|"
@@ -104,7 +103,6 @@ lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *er
 	lk_hf_config processor, sound, vision;
 	double beside = 0, h = 1152, f = 4304, layer = 4 * (h * h + h) + 2 * h * f + f + h + 4 * h,
 		   pool = h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h;
-	lk_hf_pass(config, "embd_layer|img_processor");
 	model->window = 0;
 	LK_TRY(lk_hf_shapes(config, model, err));
 	LK_TRY(lk_hf_part(config, "audio_processor", "config|name", &processor, err));

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {
 	LK_ASSERT((value || config->object) && config->file);
@@ -234,8 +234,9 @@ static lk_status hf_missing(const lk_hf_config *config, const lk_hf_key *key, co
 	return lk_hint(err, "add \"%.*s\": NUMBER", name_length(key->names), key->names);
 }
 
-lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
-                         lk_error *err) {
+/* Fill the field of a key in a family's table. */
+static lk_status read_key(const lk_hf_config *config, const lk_hf_key *key, lk_model *model,
+                          lk_error *err) {
 	LK_ASSERT(key->kind == LK_HF_INT || (!key->required && !key->null_clears));
 	LK_ASSERT(key->offset < sizeof *model);
 	const lk_value *value = find_any(config, key->names);
@@ -256,4 +257,16 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
 	default: return hf_take_flag(config, value, key->names, (bool *)field, err);
 	}
+}
+
+lk_status lk_hf_read_keys(const lk_hf_config *config, const lk_hf_key *const *tables,
+                          lk_model *model, lk_error *err) {
+	lk_status status = LK_OK;
+	lk_error later;
+	for (; *tables; tables++)
+		for (const lk_hf_key *key = *tables; key->names; key++) {
+			lk_status one = read_key(config, key, model, status == LK_OK ? err : &later);
+			if (status == LK_OK) status = one;
+		}
+	return status;
 }

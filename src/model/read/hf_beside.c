@@ -1,6 +1,6 @@
 /* hf_beside.c: parts of published networks that no step runs, such as audio encoders and speech
  * generators: their parameters, which count only in the total (lk_model's `beside`). */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <math.h>
 

@@ -1,110 +1,13 @@
-/* hf_gpt.c: families of HuggingFace configs of decoders with two-matrix MLPs, their own positions
- * or parallel residuals: GPT-2 and its successors; rows as in hf_families.c. */
-#include "model/network/hf.h"
+/* hf_gpt.c: derivations of decoders with two-matrix MLPs, their own positions or parallel residuals:
+ * GPT-2 and its successors. */
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define INT  LK_HF_INTEGER
-#define NEED LK_HF_NEEDED
-#define REAL LK_HF_NUMBER
-#define FLAG LK_HF_SWITCH
-#define END  LK_HF_END
-
-/* ---- keys ---- */
-
-static const lk_hf_key gpt2_keys[] = {
-	NEED("n_layer|num_hidden_layers", layers),
-	NEED("n_embd|hidden_size", hidden),
-	NEED("n_head|num_attention_heads", heads),
-	INT("n_inner|intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("n_positions|max_position_embeddings|n_ctx", context),
-	FLAG("tie_word_embeddings", tied),
-	REAL("resid_pdrop", dropout),
-	END,
-};
-
-static const lk_hf_key gpt_neox_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	FLAG("tie_word_embeddings", tied),
-	FLAG("use_parallel_residual", parallel_residual),
-	REAL("rotary_emb_base|rope_theta", rotary_base),
-	FLAG("attention_bias", qkv_bias),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key mpt_keys[] = {
-	NEED("n_layers", layers),     NEED("d_model", hidden),
-	NEED("n_heads", heads),       NEED("vocab_size", vocab),
-	INT("max_seq_len", context),  FLAG("tie_word_embeddings", tied),
-	REAL("resid_pdrop", dropout), END,
-};
-
-static const lk_hf_key opt_keys[] = {
-	NEED("num_hidden_layers", layers),
-	NEED("hidden_size|d_model", hidden),
-	NEED("num_attention_heads", heads),
-	NEED("ffn_dim", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	INT("word_embed_proj_dim", embed_dim),
-	FLAG("do_layer_norm_before", final_norm),
-	FLAG("enable_bias", qkv_bias),
-	FLAG("tie_word_embeddings", tied),
-	REAL("dropout", dropout),
-	END,
-};
-
-static const lk_hf_key bloom_keys[] = {
-	NEED("n_layer|num_hidden_layers", layers),
-	NEED("hidden_size|n_embed|n_embd", hidden),
-	NEED("n_head|num_attention_heads", heads),
-	NEED("vocab_size", vocab),
-	INT("seq_length", context),
-	FLAG("tie_word_embeddings", tied),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key falcon_keys[] = {
-	NEED("num_hidden_layers|n_layer", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_attention_heads|n_head", heads),
-	INT("num_kv_heads|n_head_kv", kv_heads),
-	INT("ffn_hidden_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	FLAG("tie_word_embeddings", tied),
-	FLAG("bias", qkv_bias),
-	FLAG("parallel_attn", parallel_residual),
-	REAL("rope_theta", rotary_base),
-	REAL("hidden_dropout", dropout),
-	END,
-};
-
-static const lk_hf_key gpt_neo_keys[] = {
-	NEED("num_layers|num_hidden_layers", layers),
-	NEED("hidden_size", hidden),
-	NEED("num_heads|num_attention_heads", heads),
-	INT("intermediate_size", ffn),
-	NEED("vocab_size", vocab),
-	INT("max_position_embeddings", context),
-	INT("window_size", window),
-	FLAG("tie_word_embeddings", tied),
-	REAL("resid_dropout", dropout),
-	END,
-};
-
 /* ---- derived fields ---- */
 
-static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_gpt2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool multi_query = false;
 	if (strcmp(model->family, "gpt_bigcode") == 0) {
 		multi_query = true;
@@ -116,8 +19,8 @@ static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_heads(config, model, err);
 }
 
-/* gptj, codegen: rotary positions, one norm before both attention and MLP. */
-static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_error *err) {
+/* gptj, codegen, bloom */
+lk_status lk_hf_finish_four_times(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_four_times(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
@@ -126,7 +29,6 @@ static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_err
 static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attention_types");
 	double full = 0, all = 0;
-	lk_hf_find(config, "attention_layers"); /* repeats it, written out */
 	for (size_t i = 0; types && types->kind == LK_JSON_ARRAY && i < types->count; i++) {
 		const lk_value *group = &types->items[i];
 		if (group->kind != LK_JSON_ARRAY || group->count != 2 ||
@@ -146,14 +48,14 @@ static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_err
 	return LK_OK;
 }
 
-static lk_status finish_gpt_neo(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_gpt_neo(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->position_rows = model->context;
 	LK_TRY(lk_hf_four_times(config, model, err));
 	LK_TRY(neo_windows(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
 
-static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->out_bias = model->qkv_bias;
 	return lk_hf_heads(config, model, err);
 }
@@ -201,7 +103,7 @@ static lk_status mpt_mlp(const lk_hf_config *config, lk_model *model, lk_error *
 	return LK_OK;
 }
 
-static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_mpt(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool no_bias = true, positions = true;
 	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
 	LK_TRY(lk_hf_flag(config, "learned_pos_emb", &positions, err));
@@ -214,7 +116,7 @@ static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_erro
 }
 
 /* dbrx: mpt's nested attn_config and ffn_config, with experts. */
-static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_dbrx(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_config part;
 	LK_TRY(lk_hf_part(config, "attn_config", "kv_n_heads", &part, err));
 	if (part.object) {
@@ -233,10 +135,9 @@ static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_sizes(config, model, err);
 }
 
-static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_opt(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool affine = true;
 	LK_TRY(lk_hf_flag(config, "layer_norm_elementwise_affine", &affine, err));
-	lk_hf_pass(config, "learn_embeddings");
 	model->norm_plain = !affine;
 	lk_hf_all_biases(model, model->qkv_bias);
 	if (model->embed_dim == model->hidden) model->embed_dim = 0;
@@ -248,14 +149,9 @@ static lk_status finish_opt(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_four_times(config, model, err));
-	return lk_hf_heads(config, model, err);
-}
-
 /* A Falcon's norms and key/value heads depend on its architecture. "RefinedWebModel" and
  * "RefinedWeb" are the original names of falcon-7b's and falcon-40b's. */
-static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool multi_query = strcmp(model->family, "RefinedWeb") != 0,
 		 second = strcmp(model->family, "RefinedWeb") == 0, alibi = false;
 	int parallel_norms = 2;
@@ -273,48 +169,3 @@ static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_e
 	LK_TRY(lk_hf_four_times(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
-
-/* ---- start values ---- */
-
-#define GPT                                                                                     \
-	.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = 2, .final_norm = true, \
-	.norm_bias = true, .lm_head = true
-#define BIASES .qkv_bias = true, .out_bias = true, .mlp_bias = true
-#define LAYER(norms, base)                                                      \
-	.network = LK_NET_DECODER, .norm = LK_NORM_LAYER, .norms_per_layer = norms, \
-	.final_norm = true, .lm_head = true, .rotary_base = base
-
-static const lk_model dbrx_start = {LAYER(2, 1e4), .gated = true, .context = 2048};
-static const lk_model gptj_start = {LAYER(1, 1e4),     .norm_bias = true,         .mlp_bias = true,
-                                    .head_bias = true, .parallel_residual = true, .context = 2048};
-static const lk_model gpt_neo_start = {
-	GPT,           .out_bias = true, .mlp_bias = true, .tied = true,
-	.window = 256, .full_every = 2,  .context = 2048};
-static const lk_model gpt2_start = {GPT, BIASES, .tied = true, .context = 1024, .dropout = 0.1};
-static const lk_model gpt_neox_start = {GPT, BIASES, .parallel_residual = true, .context = 2048,
-                                        .rotary_base = 1e4};
-static const lk_model mpt_start = {GPT, .tied = true, .context = 2048};
-static const lk_model opt_start = {GPT, BIASES, .tied = true, .context = 2048, .dropout = 0.1};
-static const lk_model bloom_start = {GPT, BIASES, .tied = true, .embed_norm = true,
-                                     .context = 2048};
-static const lk_model falcon_start = {GPT, .tied = true, .parallel_residual = true, .context = 2048,
-                                      .rotary_base = 1e4};
-
-/* ---- the table ---- */
-
-const lk_hf_family lk_hf_gpts[] = {
-	{"dbrx", mpt_keys, &dbrx_start, finish_dbrx},
-	{"gptj", gpt2_keys, &gptj_start, finish_gptj},
-	{"codegen", gpt2_keys, &gptj_start, finish_gptj},
-	{"gpt_neo", gpt_neo_keys, &gpt_neo_start, finish_gpt_neo},
-	{"gpt2", gpt2_keys, &gpt2_start, finish_gpt2},
-	{"gpt_bigcode", gpt2_keys, &gpt2_start, finish_gpt2},
-	{"gpt_neox", gpt_neox_keys, &gpt_neox_start, finish_gpt_neox},
-	{"mpt", mpt_keys, &mpt_start, finish_mpt},
-	{"opt", opt_keys, &opt_start, finish_opt},
-	{"bloom", bloom_keys, &bloom_start, finish_bloom},
-	{"falcon", falcon_keys, &falcon_start, finish_falcon},
-	{"RefinedWebModel", falcon_keys, &falcon_start, finish_falcon},
-	{"RefinedWeb", falcon_keys, &falcon_start, finish_falcon},
-	{NULL, NULL, NULL, NULL},
-};

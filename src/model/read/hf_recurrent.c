@@ -1,7 +1,7 @@
 /* hf_recurrent.c: readers of networks with state-space layers, or RWKV's time mix, with and without
  * attention. Keys and defaults are those of the configuration classes of the transformers
  * library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
 
 #include <limits.h>
@@ -26,20 +26,12 @@ static lk_status inner_width(const lk_hf_config *config, lk_model *model, int he
 static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 0;
 	const lk_value *automatic = lk_hf_find(config, "mamba_d_head");
-	LK_TRY(lk_hf_int(config, "mamba_d_ssm", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_heads", &model->ssm_heads, err));
 	if (automatic && automatic->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "mamba_d_head", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
 	return inner_width(config, model, head, 2, err);
 }
 
-lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_bamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "attn_layer_indices"),
 				   *types = lk_hf_find(config, "layer_types|layers_block_type");
 	LK_TRY(bamba_sizes(config, model, err));
@@ -52,7 +44,7 @@ lk_status lk_hf_bamba(const lk_hf_config *config, lk_model *model, lk_error *err
 }
 
 /* Every layer has attention and Mamba-2 on the same input. */
-lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_period all = {1, 0, LK_MIXER_ATTENTION | LK_MIXER_SSM, 0};
 	LK_TRY(lk_hf_flag(config, "mamba_rms_norm", &model->ssm_norm, err));
 	LK_TRY(bamba_sizes(config, model, err));
@@ -61,7 +53,7 @@ lk_status lk_hf_falcon_h1(const lk_hf_config *config, lk_model *model, lk_error 
 }
 
 /* Without experts the shared MLP is the only one. */
-lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layer_types|layers_block_type");
 	LK_TRY(bamba_sizes(config, model, err));
 	model->no_positions = lk_hf_says(config, "position_embedding_type", "nope");
@@ -78,7 +70,6 @@ lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_e
 static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layers_block_type|layer_types");
 	int count = 0;
-	lk_hf_find(config, "hybrid_layer_ids"); /* repeats it as numbers */
 	if (!types || types->kind != LK_JSON_ARRAY || types->count != (size_t)model->layers) {
 		lk_hf_fail(config, types, err, "layers_block_type does not name %d %s", model->layers,
 		           lk_noun(model->layers, "layer", "layers"));
@@ -105,26 +96,17 @@ static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_er
 
 /* zamba2: attention reads twice the hidden size, with heads for that width. The low-rank pairs
  * parallel to the MLP's products are always present (Zamba2MLP). */
-lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int rank = 128, inputs = 0, head = 0;
 	bool rotary = false, attends = false, biases = false;
-	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
-	                   "ffn_hidden_size|state_size|num_layers|time_step_rank");
 	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
 		return lk_hf_fail(config, NULL, err, "hidden size %d of %d %s is too large", model->hidden,
 		                  model->layers, lk_noun(model->layers, "layer", "layers"));
 	if (model->ffn == 0) model->ffn = 4 * model->hidden;
 	inputs = model->attention_inputs = 2 * model->hidden;
 	LK_TRY(lk_hf_int(config, "attention_hidden_size", &inputs, err));
-	LK_TRY(lk_hf_int(config, "n_mamba_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "mamba_headdim", &head, err));
-	LK_TRY(lk_hf_int(config, "mamba_ngroups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(inner_width(config, model, head, 2, err));
-	LK_TRY(lk_hf_int(config, "num_mem_blocks", &model->shared_sets, err));
 	LK_TRY(lk_hf_int(config, "adapter_rank", &rank, err));
 	LK_TRY(lk_hf_flag(config, "use_shared_attention_adapter", &attends, err));
 	LK_TRY(lk_hf_flag(config, "use_mem_rope", &rotary, err));
@@ -143,7 +125,7 @@ lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 }
 
 /* Mamba-1 with norms on its small products; attention without positions. */
-lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_period full = {8, 4, LK_MIXER_ATTENTION, LK_MIXER_SSM};
 	const lk_value *rank = lk_hf_find(config, "mamba_dt_rank");
 	int every = 2, offset = 1;
@@ -151,15 +133,9 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	LK_TRY(lk_hf_int(config, "attn_layer_offset", &full.offset, err));
 	LK_TRY(lk_hf_int(config, "expert_layer_period", &every, err));
 	LK_TRY(lk_hf_int(config, "expert_layer_offset", &offset, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_state", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "mamba_d_conv", &model->ssm_conv, err));
 	if (rank && rank->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "mamba_dt_rank", &model->ssm_rank, err));
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "mamba_inner_layernorms", &model->ssm_norm, err));
-	lk_hf_pass(config, "calc_logits_for_entire_prompt");
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	model->moe_every = every;
 	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;
@@ -183,24 +159,20 @@ static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_erro
 }
 
 /* mamba, falcon_mamba: only Mamba-1. */
-lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(mamba_rows(config, model, err));
 	const lk_value *rank = lk_hf_find(config, "time_step_rank");
 	LK_TRY(lk_hf_int(config, "intermediate_size|d_inner", &model->ssm_inner, err));
-	LK_TRY(lk_hf_int(config, "state_size", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel", &model->ssm_conv, err));
 	if (rank && rank->kind == LK_JSON_NUMBER)
 		LK_TRY(lk_hf_int(config, "time_step_rank", &model->ssm_rank, err));
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
-	LK_TRY(lk_hf_flag(config, "use_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	lk_hf_no_heads(model);
 	snprintf(model->order, sizeof model->order, "M");
 	return LK_OK;
 }
 
-lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 64;
 	if (!lk_json_get(config->object,
 	                 "model_type")) { /* state-spaces/mamba: twice the width, one group */
@@ -214,13 +186,13 @@ lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	if (model->ssm_heads > 0 && head > 0 && head <= INT_MAX / model->ssm_heads)
 		model->ssm_inner = head * model->ssm_heads;
 	model->ssm_rank = 1; /* it has none */
-	LK_TRY(lk_hf_mamba(config, model, err));
+	LK_TRY(lk_hf_finish_mamba(config, model, err));
 	model->ssm_rank = 0;
 	return LK_OK;
 }
 
 /* rwkv: RWKV-4. A missing width follows from the hidden size. */
-lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->rwkv_inner == 0) model->rwkv_inner = model->hidden;
 	LK_TRY(lk_hf_four_times(config, model, err));
 	lk_hf_no_heads(model);
@@ -230,28 +202,25 @@ lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err)
 
 /* rwkv5, rwkv6: an MLP 3.5 times as wide, rounded down to a multiple of 32; low ranks of version 6
  * twice as wide at the largest size (modeling_rwkv6.py). */
-lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool large = model->hidden == 4096;
-	lk_hf_pass(config, "head_size_divisor|model_version|num_attention_heads|max_context_length");
 	LK_TRY(lk_hf_int(config, "head_size", &model->rwkv_head, err));
 	if (model->hidden > INT_MAX / 4)
 		return lk_hf_fail(config, NULL, err, "hidden size %d is too large", model->hidden);
 	if (model->ffn == 0) model->ffn = (int)(3.5 * model->hidden) / 32 * 32;
 	model->rwkv_ranks[0] = model->rwkv == 6 ? (large ? 64 : 32) : 0;
 	model->rwkv_ranks[1] = model->rwkv == 6 ? (large ? 128 : 64) : 0;
-	return lk_hf_rwkv(config, model, err);
+	return lk_hf_finish_rwkv(config, model, err);
 }
 
 /* rwkv7 of flash-linear-attention; missing low ranks are refused. */
-lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char *const names[] = {"decay_low_rank_dim", "a_low_rank_dim", "v_low_rank_dim",
 	                                    "gate_low_rank_dim"};
 	const lk_value *attention = lk_hf_find(config, "attn"), *wide = lk_hf_find(config, "value_dim");
 	double ratio = 4;
 	int width = model->hidden;
 	bool biases = true;
-	lk_hf_pass(config, "attn_mode|num_heads|hidden_ratio|norm_first|norm_eps|fuse_norm|use_l2warp|"
-	                   "fuse_cross_entropy|fuse_linear_cross_entropy");
 	for (int i = 0; i < 4; i++) {
 		LK_TRY(lk_hf_int(config, names[i], &model->rwkv_ranks[i], err));
 		if (model->rwkv_ranks[i] > 0) continue;
@@ -269,7 +238,7 @@ lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err
 	if (!(ratio * model->hidden <= 1 << 24))
 		return lk_hf_fail(config, NULL, err, "hidden_ratio is %g", ratio);
 	if (model->ffn == 0) model->ffn = ((int)(ratio * model->hidden) + 31) / 32 * 32;
-	return lk_hf_rwkv(config, model, err);
+	return lk_hf_finish_rwkv(config, model, err);
 }
 
 /* The letter of a named layer kind; '?': unknown. */
@@ -310,21 +279,12 @@ static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pa
 	return status;
 }
 
-lk_status lk_hf_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_nemotron_h(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 0, shared = 1, width = 0;
 	const lk_value *pattern = lk_hf_find(config, "hybrid_override_pattern"),
 				   *kinds = lk_hf_find(config, "layers_block_type|layer_types");
 	if (!pattern) pattern = kinds;
-	lk_hf_pass(config, "time_step_rank|mtp_layers_block_type|mtp_hybrid_override_pattern");
-	LK_TRY(lk_hf_int(config, "mamba_num_heads", &model->ssm_heads, err));
 	LK_TRY(lk_hf_int(config, "mamba_head_dim", &head, err));
-	LK_TRY(lk_hf_int(config, "ssm_state_size|mamba_state_dim", &model->ssm_state, err));
-	LK_TRY(lk_hf_int(config, "n_groups|mamba_n_groups", &model->ssm_groups, err));
-	LK_TRY(lk_hf_int(config, "conv_kernel|mamba_d_conv", &model->ssm_conv, err));
-	LK_TRY(lk_hf_int(config, "chunk_size|mamba_chunk_size", &model->ssm_chunk, err));
-	LK_TRY(lk_hf_flag(config, "use_conv_bias", &model->ssm_conv_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_bias|mamba_proj_bias", &model->ssm_bias, err));
-	LK_TRY(lk_hf_int(config, "moe_latent_size", &model->expert_latent, err));
 	LK_TRY(lk_hf_int(config, "moe_shared_expert_intermediate_size", &width, err));
 	LK_TRY(inner_width(config, model, head, 2, err));
 	if (model->ffn == 0) model->ffn = model->expert_ffn;

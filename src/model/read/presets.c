@@ -16,8 +16,7 @@
 #include "io/csv.h"
 #include "io/embedded.h"
 #include "lockstep/catalogue.h"
-#include "model/network/dlrm.h"
-#include "model/network/model.h"
+#include "model/read/read.h"
 
 enum { NAME = 64 };
 

@@ -2,7 +2,7 @@
  * convnext and swin. */
 #include <string.h>
 
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
 
 enum { SIDE = 1 << 14, CHANNELS = 1 << 20, KERNEL = 64, REPEAT = 1000 };
@@ -152,7 +152,7 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 	return LK_OK;
 }
 
-lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_convnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
 	net->norm = true;
 	net->pool_side = 1;
@@ -241,7 +241,7 @@ static lk_status read_classes(const lk_hf_config *config, int *classes, lk_error
 	                         err);
 }
 
-lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_resnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
 	bool early = false, first_halves = false;
 	int block;
@@ -282,7 +282,6 @@ static lk_status read_next(const lk_hf_config *config, bool second, lk_model *mo
 	*net =
 		(lk_convnet){.stem_kernel = 4, .stem_width = 96, .pool_side = 1, .classes = net->classes};
 	model->image = 224;
-	lk_hf_pass(config, "num_stages|out_features|out_indices");
 	LK_TRY(convnet_read_take(config, config->object, "image_size", 1, SIDE, false, &model->image,
 	                         err));
 	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,
@@ -301,11 +300,11 @@ static lk_status read_next(const lk_hf_config *config, bool second, lk_model *mo
 	return LK_OK;
 }
 
-lk_status lk_hf_convnext(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_convnext(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	return read_next(config, false, model, err);
 }
 
-lk_status lk_hf_convnextv2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_convnextv2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	return read_next(config, true, model, err);
 }
 
@@ -348,14 +347,13 @@ static lk_status swin_stages(const lk_hf_config *config, lk_model *model, int wi
 	return LK_OK;
 }
 
-lk_status lk_hf_swin(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_swin(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
 	int window = 7, patch = 4;
 	double ratio = 4;
 	bool places = false, biases = true;
 	model->image = 224;
 	*net = (lk_convnet){.stem_width = 96, .pool_side = 1, .classes = net->classes};
-	lk_hf_pass(config, "path_norm|hidden_size|num_layers|out_features|out_indices|encoder_stride");
 	LK_TRY(convnet_read_take(config, config->object, "image_size", 1, SIDE, false, &model->image,
 	                         err));
 	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,

@@ -1,6 +1,6 @@
 /* hf_derived.c: fields of decoders that no key of their configs states, family by family, as in the
  * modeling files of the transformers library. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -115,8 +115,6 @@ lk_status lk_hf_finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk
 }
 
 lk_status lk_hf_finish_stablelm(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
-	LK_TRY(lk_hf_flag(config, "use_parallel_residual", &model->parallel_residual, err));
 	if (model->parallel_residual) model->norms_per_layer = 1;
 	model->window = 0;
 	return lk_hf_sizes(config, model, err);
@@ -126,7 +124,7 @@ lk_status lk_hf_finish_stablelm(const lk_hf_config *config, lk_model *model, lk_
 lk_status lk_hf_finish_qwen1(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool no_bias = true;
 	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
-	LK_TRY(lk_hf_int(config, "kv_channels", &model->head_dim, err));
+	/* overrides the base of rope_parameters */
 	LK_TRY(lk_hf_real(config, "rotary_emb_base", &model->rotary_base, err));
 	model->out_bias = model->mlp_bias = !no_bias;
 	model->ffn /= 2;
@@ -147,22 +145,10 @@ lk_status lk_hf_finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_e
 	return lk_hf_finish_windowless(config, model, err);
 }
 
-/* The indexer of DeepSeek's sparse attention. */
-lk_status lk_hf_finish_deepseek_v32(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_int(config, "index_n_heads", &model->index_heads, err));
-	LK_TRY(lk_hf_int(config, "index_head_dim", &model->index_dim, err));
-	LK_TRY(lk_hf_int(config, "index_topk", &model->index_topk, err));
-	return lk_hf_finish_windowless(config, model, err);
-}
-
 /* minimax_m2: intermediate_size is an expert's; all layers have full attention. */
 lk_status lk_hf_finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attn_type_list");
 	bool predicts = false;
-	lk_hf_pass(config, "layernorm_full_attention_beta|layernorm_linear_attention_alpha|"
-	                   "layernorm_linear_attention_beta|layernorm_full_attention_alpha|"
-	                   "layernorm_mlp_alpha|layernorm_mlp_beta|mlp_intermediate_size|"
-	                   "mtp_transformer_layers|shared_moe_mode|use_grouped_topk");
 	if (lk_hf_says(config, "qk_norm_type", "per_head"))
 		return lk_hf_fail(config, NULL, err,
 		                  "norms of single heads (qk_norm_type) are not modelled");
@@ -182,7 +168,6 @@ lk_status lk_hf_finish_minimax_m2(const lk_hf_config *config, lk_model *model, l
 lk_status lk_hf_finish_grok(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool residual = false;
 	LK_TRY(lk_hf_flag(config, "residual_moe", &residual, err));
-	lk_hf_pass(config, "global_attn_every_n"); /* every layer: there is no window */
 	if (residual) {
 		model->shared_ffn = model->ffn;
 		model->tied = false;
@@ -208,11 +193,7 @@ lk_status lk_hf_finish_hunyuan_moe(const lk_hf_config *config, lk_model *model, 
 
 /* bailing_moe (Ling): switches for biases, including the router's. */
 lk_status lk_hf_finish_bailing(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_pass(config, "use_rmsnorm|using_split_qkv_in_self_attention|rotary_type");
-	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
 	model->out_bias = model->mlp_bias;
-	LK_TRY(lk_hf_flag(config, "use_qkv_bias", &model->qkv_bias, err));
-	LK_TRY(lk_hf_flag(config, "moe_router_enable_expert_bias", &model->router_bias, err));
 	model->window = 0;
 	LK_TRY(lk_hf_sizes(config, model, err));
 	int each = model->expert_ffn, width = each;
@@ -230,19 +211,6 @@ lk_status lk_hf_finish_qwen(const lk_hf_config *config, lk_model *model, lk_erro
 	if (model->moe_every > 1)
 		model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
 	return finish_windows(config, model, err);
-}
-
-/* gemma3n: streams in addition to the residual one. Keys and values that the last layers take from
- * earlier ones are counted as if each made its own, since the weights exist; gates whose smallest
- * values are zeroed are still dense products. */
-lk_status lk_hf_finish_gemma3n(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_pass(config, "activation_sparsity_pattern|altup_active_idx|altup_coef_clip|"
-	                   "altup_correct_scale|altup_lr_multiplier|num_kv_shared_layers");
-	LK_TRY(lk_hf_int(config, "altup_num_inputs", &model->streams.count, err));
-	LK_TRY(lk_hf_int(config, "laurel_rank", &model->streams.low_rank, err));
-	LK_TRY(lk_hf_int(config, "hidden_size_per_layer_input", &model->streams.inputs, err));
-	LK_TRY(lk_hf_int(config, "vocab_size_per_layer_input", &model->streams.input_rows, err));
-	return lk_hf_finish_windowed(config, model, err);
 }
 
 lk_status lk_hf_finish_gpt_oss(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -265,9 +233,6 @@ lk_status lk_hf_finish_chatglm(const lk_hf_config *config, lk_model *model, lk_e
 
 /* afmoe: one layer in N attends fully, all norms twice, and a gate after attention. */
 lk_status lk_hf_finish_afmoe(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &model->full_every, err));
-	lk_hf_pass(config, "mup_enabled|route_norm|route_scale|score_func|load_balance_coeff|"
-	                   "num_expert_groups|num_limited_groups|use_grouped_mm");
 	LK_TRY(lk_hf_shapes(config, model, err));
 	return lk_hf_layer_types(config, model, err);
 }
@@ -287,20 +252,12 @@ lk_status lk_hf_finish_arctic(const lk_hf_config *config, lk_model *model, lk_er
 	LK_TRY(lk_hf_flag(config, "use_residual", &residual, err));
 	LK_TRY(lk_hf_flag(config, "parallel_attn_mlp_res", &parallel, err));
 	LK_TRY(lk_hf_flag(config, "enable_expert_tensor_parallelism", &tensor, err));
-	lk_hf_pass(config, "moe_eval_capacity_factor|moe_train_capacity_factor|moe_token_dropping|"
-	                   "moe_min_capacity");
 	if (!residual || !parallel || model->moe_every != 1)
 		return lk_hf_fail(config, NULL, err,
 		                  "moe_layer_frequency %d, or layers without "
 		                  "use_residual and parallel_attn_mlp_res",
 		                  model->moe_every);
 	model->shared_ffn = model->ffn;
-	return lk_hf_finish_windowless(config, model, err);
-}
-
-/* eurobert: llama's layers with bidirectional attention. */
-lk_status lk_hf_finish_eurobert(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_pass(config, "mask_token|bos_token|eos_token|pad_token");
 	return lk_hf_finish_windowless(config, model, err);
 }
 
@@ -312,12 +269,6 @@ lk_status lk_hf_finish_phi3small(const lk_hf_config *config, lk_model *model, lk
 	LK_TRY(lk_hf_int(config, "blocksparse_num_local_blocks", &local, err));
 	LK_TRY(lk_hf_int(config, "dense_attention_every_n_layers", &every, err));
 	LK_TRY(lk_hf_real(config, "rope_embedding_base", &model->rotary_base, err));
-	lk_hf_pass(config, "blocksparse_vert_stride|blocksparse_homo_head_pattern|"
-	                   "blocksparse_triton_kernel_block_size|ff_dim_multiplier|"
-	                   "gegelu_limit|gegelu_pad_to_256|mup_attn_multiplier|"
-	                   "mup_embedding_multiplier|mup_use_scaling|mup_width_multiplier|"
-	                   "rope_position_scale|pad_sequence_to_multiple_of_64|"
-	                   "dummy_token_indices|embedding_dropout_prob|attention_bias");
 	if (block < 1 || block > 1 << 16 || local < 1 || local > 1 << 12 || every < 1)
 		return lk_hf_fail(config, NULL, err, "%d local blocks of %d, full attention every %d",
 		                  local, block, every);
@@ -332,8 +283,6 @@ lk_status lk_hf_finish_phi3small(const lk_hf_config *config, lk_model *model, lk
 lk_status lk_hf_finish_minicpmv(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double version = 2.6;
 	LK_TRY(lk_hf_real(config, "version", &version, err));
-	lk_hf_pass(config, "batch_vision_input|slice_config|slice_mode|patch_size|im_start|im_end|"
-	                   "use_image_id|vision_batch_size");
 	model->qkv_bias = version == 2.6;
 	model->qk_norm = version == 4.5;
 	if (version == 2.5 || version == 2.6 || version == 4.5)

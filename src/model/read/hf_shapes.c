@@ -1,5 +1,5 @@
 /* hf_shapes.c: derivations shared by many families: heads, experts, latent attention. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 #include <limits.h>
 #include <string.h>

@@ -4,126 +4,13 @@
  * z_image}.py, pixart_transformer_2d.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py),
  * lengths of texts those of its pipelines. Text encoders and the VAE are networks of their own,
  * which are not trained. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/noun.h"
-#include "model/network/parts.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define INT  LK_HF_INTEGER
-#define FLAG LK_HF_SWITCH
-#define BLOCKS(names, block) \
-	{ names, LK_HF_INT, LK_HF_FIELD(dit.repeat) + (block) * sizeof(int), false, false }
-
 /* Keys that most classes share. */
-#define HEADS   INT("num_attention_heads", heads), INT("attention_head_dim", head_dim)
-#define PATCHES INT("in_channels", channels), INT("patch_size", patch)
-
-static const lk_hf_key flux_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),
-	BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	HEADS,
-	INT("in_channels", dit.patch_inputs),
-	INT("joint_attention_dim", dit.text_width),
-	INT("pooled_projection_dim", dit.pooled_width),
-	FLAG("guidance_embeds", dit.guidance),
-	LK_HF_END,
-};
-
-static const lk_hf_key sd3_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),
-	HEADS,
-	INT("in_channels", channels),
-	INT("joint_attention_dim", dit.text_width),
-	INT("pooled_projection_dim", dit.pooled_width),
-	INT("patch_size", patch),
-	LK_HF_END,
-};
-
-static const lk_hf_key wan_keys[] = {
-	BLOCKS("num_layers", LK_DIT_CROSS),
-	HEADS,
-	INT("ffn_dim", ffn),
-	INT("in_channels", channels),
-	INT("text_dim", dit.text_width),
-	INT("image_dim", dit.image_width),
-	LK_HF_END,
-};
-
-static const lk_hf_key qwen_image_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),        HEADS,     INT("in_channels", dit.patch_inputs),
-	INT("joint_attention_dim", dit.text_width), LK_HF_END,
-};
-
-/* ltx, pixart: keys and values of the text are as wide as the network; the text is projected
- * first. */
-static const lk_hf_key crossed_keys[] = {
-	BLOCKS("num_layers", LK_DIT_CROSS),      HEADS,     PATCHES,
-	INT("caption_channels", dit.text_width), LK_HF_END,
-};
-
-static const lk_hf_key hunyuan_keys[] = {
-	BLOCKS("num_refiner_layers", LK_DIT_REFINE),
-	BLOCKS("num_layers", LK_DIT_DOUBLE),
-	BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	HEADS,
-	PATCHES,
-	INT("text_embed_dim", dit.text_width),
-	INT("pooled_projection_dim", dit.pooled_width),
-	FLAG("guidance_embeds", dit.guidance),
-	LK_HF_END,
-};
-
-static const lk_hf_key flux2_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),
-	BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	HEADS,
-	INT("in_channels", dit.patch_inputs),
-	INT("joint_attention_dim", dit.text_width),
-	FLAG("guidance_embeds", dit.guidance),
-	LK_HF_END,
-};
-
-static const lk_hf_key cogvideox_keys[] = {
-	BLOCKS("num_layers", LK_DIT_JOINT),
-	HEADS,
-	PATCHES,
-	INT("time_embed_dim", dit.step_width),
-	INT("text_embed_dim", dit.text_width),
-	INT("max_text_seq_length", dit.text_tokens),
-	LK_HF_END,
-};
-
-static const lk_hf_key auraflow_keys[] = {
-	BLOCKS("num_mmdit_layers", LK_DIT_DOUBLE),
-	BLOCKS("num_single_dit_layers", LK_DIT_JOINT),
-	HEADS,
-	PATCHES,
-	INT("joint_attention_dim", dit.text_width),
-	LK_HF_END,
-};
-
-static const lk_hf_key lumina2_keys[] = {
-	BLOCKS("num_layers", LK_DIT_JOINT),
-	INT("hidden_size", hidden),
-	INT("num_attention_heads", heads),
-	INT("num_kv_heads", kv_heads),
-	PATCHES,
-	INT("cap_feat_dim", dit.text_width),
-	LK_HF_END,
-};
-
-static const lk_hf_key z_image_keys[] = {
-	BLOCKS("n_layers", LK_DIT_JOINT),
-	INT("dim", hidden),
-	INT("n_heads", heads),
-	INT("n_kv_heads", kv_heads),
-	INT("in_channels", channels),
-	INT("cap_feat_dim", dit.text_width),
-	FLAG("qk_norm", qk_norm),
-	LK_HF_END,
-};
 
 /* ---- derived fields ---- */
 
@@ -179,8 +66,7 @@ static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error
 }
 
 /* T5's 512 tokens, or 256 for the distilled network, which takes no guidance. */
-static lk_status finish_flux(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_find(config, "axes_dims_rope");
+lk_status lk_hf_finish_flux(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(dit_only(config, "patch_size", 1, err)); /* latents arrive packed, 2 x 2 of 16
 	                                                 * channels */
 	LK_TRY(dit_outputs(config, 1, model, err));
@@ -208,11 +94,10 @@ static lk_status dual_blocks(const lk_hf_config *config, lk_model *model, lk_err
 }
 
 /* The text output of the last block is unused. 77 tokens of CLIP and 256 of T5. */
-static lk_status finish_sd3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_sd3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 128, width = model->heads <= 1 << 10 && model->head_dim <= 1 << 10
 	                            ? model->heads * model->head_dim
 	                            : 0;
-	lk_hf_find(config, "pos_embed_max_size"); /* a table of sines */
 	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
 	LK_TRY(dit_only(config, "caption_projection_dim", width, err));
 	LK_TRY(dit_only(config, "out_channels", model->channels, err));
@@ -232,13 +117,10 @@ static lk_status finish_sd3(const lk_hf_config *config, lk_model *model, lk_erro
 
 /* Patches of 1 frame and 2 x 2 latents. Wan2.2's 5B has a VAE of 48 channels with 16 x 16 pixels
  * per latent. */
-static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_wan(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const double sides[] = {1, 2, 2};
 	const lk_value *patch = lk_hf_find(config, "patch_size"),
 				   *norm = lk_hf_find(config, "cross_attn_norm");
-	lk_hf_find(config, "eps");
-	lk_hf_find(config, "freq_dim");
-	lk_hf_find(config, "rope_max_seq_len");
 	for (size_t i = 0; patch && i < 3; i++)
 		if (patch->kind != LK_JSON_ARRAY || patch->count != 3 ||
 		    patch->items[i].kind != LK_JSON_NUMBER || patch->items[i].number != sides[i])
@@ -253,12 +135,10 @@ static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_erro
 	if (model->channels == 48) model->dit.scale = 32;
 	/* blocks also attend to tokens of an image, with products as wide as the network */
 	LK_TRY(dit_only(config, "added_kv_proj_dim", (double)model->heads * model->head_dim, err));
-	lk_hf_find(config, "pos_embed_seq_len");
 	return dit_sizes(config, model, err);
 }
 
-static lk_status finish_hunyuan_video(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_find(config, "rope_axes_dim");
+lk_status lk_hf_finish_hunyuan_video(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(dit_only(config, "patch_size", 2, err));
 	LK_TRY(dit_only(config, "patch_size_t", 1, err));
 	LK_TRY(dit_only(config, "mlp_ratio", 4, err));
@@ -268,9 +148,7 @@ static lk_status finish_hunyuan_video(const lk_hf_config *config, lk_model *mode
 }
 
 /* Latents arrive packed, 2 x 2 of 16 channels, and leave packed. The text has a norm. */
-static lk_status finish_qwen_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	lk_hf_find(config, "axes_dims_rope");
-	lk_hf_find(config, "pooled_projection_dim"); /* unused: there is no pooled projection */
+lk_status lk_hf_finish_qwen_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(dit_only(config, "patch_size", 2, err));
 	LK_TRY(dit_outputs(config, 4, model, err));
 	model->dit.text_norm = model->dit.text_width;
@@ -294,13 +172,12 @@ static lk_status crossed_sizes(const lk_hf_config *config, lk_model *model, lk_e
 }
 
 /* A VAE of 32 x 32 pixels and 8 frames, patches of one latent. */
-static lk_status finish_ltx(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_ltx(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool biases = true, affine = false;
 	LK_TRY(dit_only(config, "patch_size", 1, err));
 	LK_TRY(dit_only(config, "patch_size_t", 1, err));
 	LK_TRY(lk_hf_flag(config, "attention_bias", &biases, err));
 	LK_TRY(lk_hf_flag(config, "norm_elementwise_affine", &affine, err));
-	lk_hf_find(config, "attention_out_bias");
 	if (!biases || affine)
 		return lk_hf_fail(config, NULL, err,
 		                  "attention_bias false, or norm_elementwise_affine, is not modelled");
@@ -309,15 +186,13 @@ static lk_status finish_ltx(const lk_hf_config *config, lk_model *model, lk_erro
 }
 
 /* Only PixArt-alpha is conditioned on image sizes. */
-static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_pixart(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 128;
 	bool more = false, affine = false, biases = true;
 	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
 	LK_TRY(lk_hf_flag(config, "use_additional_conditions", &more, err));
 	LK_TRY(lk_hf_flag(config, "norm_elementwise_affine", &affine, err));
 	LK_TRY(lk_hf_flag(config, "attention_bias", &biases, err));
-	lk_hf_pass(config, "interpolation_scale|num_embeds_ada_norm|norm_num_groups|upcast_attention|"
-	                   "attention_type");
 	if (!lk_hf_find(config, "use_additional_conditions") && side == 128) more = true;
 	if (more || affine || !biases || side < 1 || side > 8192)
 		return lk_hf_fail(config, NULL, err,
@@ -336,10 +211,9 @@ static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *mod
 }
 
 /* Flux.2: latents come packed; adaLN is shared by all blocks, and nothing has a bias. */
-static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_flux2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double ratio = 3;
 	lk_diffusion *net = &model->dit;
-	lk_hf_pass(config, "axes_dims_rope|rope_theta|eps");
 	LK_TRY(dit_only(config, "patch_size", 1, err));
 	LK_TRY(dit_only(config, "timestep_guidance_channels", 256, err));
 	LK_TRY(dit_only(config, "out_channels", net->patch_inputs, err));
@@ -359,13 +233,10 @@ static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_er
 
 /* CogVideoX: latents of 8 x 8 pixels and 4 frames. The norms of a block, of queries and keys too,
  * have a scale and a shift; adaLN of the text is a part of the image's. */
-static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_cogvideox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int wide = 90, high = 60, frames = 49, out = 16;
 	bool biases = true, learned = false;
 	lk_diffusion *net = &model->dit;
-	lk_hf_pass(config, "flip_sin_to_cos|freq_shift|activation_fn|timestep_activation_fn|"
-	                   "norm_elementwise_affine|norm_eps|spatial_interpolation_scale|"
-	                   "temporal_interpolation_scale|use_rotary_positional_embeddings");
 	LK_TRY(dit_only(config, "temporal_compression_ratio", 4, err));
 	LK_TRY(lk_hf_int(config, "sample_width", &wide, err));
 	LK_TRY(lk_hf_int(config, "sample_height", &high, err));
@@ -399,7 +270,7 @@ static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, l
 
 /* AuraFlow: gated MLPs of two thirds of 4 d, norms of queries and keys without parameters, eight
  * learned tokens before the text, a table of positions. */
-static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_auraflow(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 64, places = 1024;
 	lk_diffusion *net = &model->dit;
 	double width = (double)model->heads * model->head_dim;
@@ -452,9 +323,8 @@ static lk_status next_dit(const lk_hf_config *config, int refiners, double step,
 	                model, err);
 }
 
-static lk_status finish_lumina2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_lumina2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 128, refiners = 2, multiple = 256;
-	lk_hf_pass(config, "norm_eps|scaling_factor|axes_dim_rope|axes_lens|ffn_dim_multiplier");
 	if (lk_hf_find(config, "ffn_dim_multiplier"))
 		return lk_hf_fail(config, NULL, err, "ffn_dim_multiplier is not modelled");
 	LK_TRY(lk_hf_int(config, "sample_size", &side, err));
@@ -473,10 +343,8 @@ static lk_status finish_lumina2(const lk_hf_config *config, lk_model *model, lk_
 }
 
 /* Two learned tokens pad image and text. */
-static lk_status finish_z_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
+lk_status lk_hf_finish_z_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int refiners = 2;
-	lk_hf_pass(config, "all_patch_size|all_f_patch_size|norm_eps|rope_theta|t_scale|axes_dims|"
-	                   "axes_lens|siglip_feat_dim");
 	LK_TRY(lk_hf_int(config, "n_refiner_layers", &refiners, err));
 	if (model->hidden < 1 || model->hidden > 1 << 20)
 		return lk_hf_fail(config, NULL, err, "a network %d wide", model->hidden);
@@ -484,170 +352,3 @@ static lk_status finish_z_image(const lk_hf_config *config, lk_model *model, lk_
 	double step = model->hidden < 256 ? model->hidden : 256;
 	return next_dit(config, refiners, step, 1024, 2. * model->hidden, model, err);
 }
-
-/* ---- start values ---- */
-
-#define DIFFUSION .network = LK_NET_DIFFUSION, .norm = LK_NORM_LAYER, .norms_per_layer = 2
-
-static const lk_model flux_start = {DIFFUSION, .qk_norm = true, .heads = 24, .head_dim = 128,
-                                    .dit = {.repeat = {[LK_DIT_DOUBLE] = 19, [LK_DIT_SINGLE] = 38},
-                                            .text_width = 4096,
-                                            .pooled_width = 768,
-                                            .patch_inputs = 64,
-                                            .height = 1024,
-                                            .width = 1024,
-                                            .scale = 16}};
-static const lk_model sd3_start = {DIFFUSION,
-                                   .heads = 18,
-                                   .head_dim = 64,
-                                   .channels = 16,
-                                   .patch = 2,
-                                   .dit = {.repeat = {[LK_DIT_DOUBLE] = 18},
-                                           .text_tokens = 77 + 256,
-                                           .text_width = 4096,
-                                           .pooled_width = 2048}};
-static const lk_model wan_start = {DIFFUSION,
-                                   .qk_norm = true,
-                                   .qk_norm_wide = true,
-                                   .heads = 40,
-                                   .head_dim = 128,
-                                   .ffn = 13824,
-                                   .channels = 16,
-                                   .dit = {.repeat = {[LK_DIT_CROSS] = 40},
-                                           .text_tokens = 512,
-                                           .text_width = 4096,
-                                           .height = 480,
-                                           .width = 832,
-                                           .frames = 81,
-                                           .video = true,
-                                           .scale = 16}};
-static const lk_model hunyuan_video_start = {
-	DIFFUSION,
-	.qk_norm = true,
-	.heads = 24,
-	.head_dim = 128,
-	.channels = 16,
-	.patch = 2,
-	.dit = {.repeat = {[LK_DIT_REFINE] = 2, [LK_DIT_DOUBLE] = 20, [LK_DIT_SINGLE] = 40},
-            .text_tokens = 256,
-            .text_width = 4096,
-            .pooled_width = 768,
-            .height = 720,
-            .width = 1280,
-            .frames = 129,
-            .video = true,
-            .guidance = true,
-            .scale = 16}};
-
-static const lk_model qwen_image_start = {DIFFUSION, .qk_norm = true, .heads = 24, .head_dim = 128,
-                                          .dit = {.repeat = {[LK_DIT_DOUBLE] = 60},
-                                                  .text_tokens = 512,
-                                                  .text_width = 3584,
-                                                  .patch_inputs = 64,
-                                                  .patch_outputs = 64,
-                                                  .height = 1328,
-                                                  .width = 1328,
-                                                  .scale = 16}};
-static const lk_model ltx_start = {DIFFUSION,
-                                   .qk_norm = true,
-                                   .qk_norm_wide = true,
-                                   .heads = 32,
-                                   .head_dim = 64,
-                                   .channels = 128,
-                                   .patch = 1,
-                                   .dit = {.repeat = {[LK_DIT_CROSS] = 28},
-                                           .text_tokens = 128,
-                                           .text_width = 4096,
-                                           .cross_plain = true,
-                                           .height = 512,
-                                           .width = 704,
-                                           .frames = 161,
-                                           .frame_scale = 8,
-                                           .video = true,
-                                           .scale = 32}};
-static const lk_model pixart_start = {DIFFUSION,
-                                      .heads = 16,
-                                      .head_dim = 72,
-                                      .channels = 4,
-                                      .patch = 2,
-                                      .dit = {.repeat = {[LK_DIT_CROSS] = 28},
-                                              .text_tokens = 300,
-                                              .text_width = 4096,
-                                              .cross_plain = true}};
-
-#define SQUARE(pixels) .height = pixels, .width = pixels
-static const lk_model flux2_start = {DIFFUSION,
-                                     .qk_norm = true,
-                                     .gated = true,
-                                     .heads = 48,
-                                     .head_dim = 128,
-                                     .dit = {.repeat = {[LK_DIT_DOUBLE] = 8, [LK_DIT_SINGLE] = 48},
-                                             .text_tokens = 512,
-                                             .text_width = 15360,
-                                             .patch_inputs = 128,
-                                             .guidance = true,
-                                             .plain = true,
-                                             .mod_plain = true,
-                                             .shared_modulation = true,
-                                             SQUARE(1024),
-                                             .scale = 16}};
-static const lk_model cogvideox_start = {DIFFUSION,
-                                         .qk_norm = true,
-                                         .heads = 30,
-                                         .head_dim = 64,
-                                         .channels = 16,
-                                         .patch = 2,
-                                         .dit = {.repeat = {[LK_DIT_JOINT] = 30},
-                                                 .text_tokens = 226,
-                                                 .text_width = 4096,
-                                                 .step_width = 512,
-                                                 .joint_modulation = 12,
-                                                 .video = true}};
-static const lk_model auraflow_start = {
-	DIFFUSION,
-	.gated = true,
-	.heads = 12,
-	.head_dim = 256,
-	.channels = 4,
-	.patch = 2,
-	.dit = {.repeat = {[LK_DIT_DOUBLE] = 4, [LK_DIT_JOINT] = 32},
-            .text_tokens = 256,
-            .text_width = 2048,
-            .joint_modulation = 6,
-            .plain = true,
-            .mod_plain = true}};
-#define NEXT_DIT                                                                             \
-	.network = LK_NET_DIFFUSION, .norm = LK_NORM_RMS, .norms_per_layer = 4, .qk_norm = true, \
-	.gated = true, .channels = 16, .patch = 2
-static const lk_model lumina2_start = {NEXT_DIT, .hidden = 2304, .heads = 24, .kv_heads = 8,
-                                       .dit = {.repeat = {[LK_DIT_JOINT] = 26},
-                                               .text_tokens = 256,
-                                               .text_width = 1024,
-                                               .joint_modulation = 4,
-                                               .plain = true}};
-static const lk_model z_image_start = {NEXT_DIT, .hidden = 3840, .heads = 30, .kv_heads = 30,
-                                       .dit = {.repeat = {[LK_DIT_JOINT] = 30},
-                                               .text_tokens = 512,
-                                               .text_width = 2560,
-                                               .joint_modulation = 4,
-                                               .plain = true,
-                                               SQUARE(1024),
-                                               .scale = 16}};
-
-/* ---- the table ---- */
-
-const lk_hf_family lk_hf_diffusers[] = {
-	{"FluxTransformer2DModel", flux_keys, &flux_start, finish_flux},
-	{"Flux2Transformer2DModel", flux2_keys, &flux2_start, finish_flux2},
-	{"CogVideoXTransformer3DModel", cogvideox_keys, &cogvideox_start, finish_cogvideox},
-	{"AuraFlowTransformer2DModel", auraflow_keys, &auraflow_start, finish_auraflow},
-	{"Lumina2Transformer2DModel", lumina2_keys, &lumina2_start, finish_lumina2},
-	{"ZImageTransformer2DModel", z_image_keys, &z_image_start, finish_z_image},
-	{"SD3Transformer2DModel", sd3_keys, &sd3_start, finish_sd3},
-	{"WanTransformer3DModel", wan_keys, &wan_start, finish_wan},
-	{"QwenImageTransformer2DModel", qwen_image_keys, &qwen_image_start, finish_qwen_image},
-	{"LTXVideoTransformer3DModel", crossed_keys, &ltx_start, finish_ltx},
-	{"PixArtTransformer2DModel", crossed_keys, &pixart_start, finish_pixart},
-	{"HunyuanVideoTransformer3DModel", hunyuan_keys, &hunyuan_video_start, finish_hunyuan_video},
-	{NULL, NULL, NULL, NULL},
-};

@@ -1,5 +1,5 @@
 /* hf_layers.c: lists of layers in configs. */
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 #include "base/check.h"
 #include "base/noun.h"
 

@@ -1,5 +1,5 @@
 /* hf.c: the reader of HuggingFace config.json files. It finds the part that states the language
- * model, fills the fields of lk_model by the family's table of keys (hf_families.c), lets the
+ * model, fills the fields of lk_model by the family's table of keys (data/families), lets the
  * family derive the rest, and checks the result. Every error names file, line and column. */
 #include <ctype.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/arena.h"
 #include "base/text.h"
-#include "model/network/hf.h"
+#include "model/read/hf.h"
 
 enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
 
@@ -38,19 +38,19 @@ static void hf_descend(lk_hf_config *config) {
 static const lk_hf_family *family_nearest(const char *type) {
 	const char *names[128];
 	int count = 0;
-	while (count < 128 && (names[count] = lk_hf_family_name(count))) count++;
+	while (count < 128 && (names[count] = lk_hf_families[count].type)) count++;
 	const char *near = lk_nearest(type, names, (size_t)count);
 	return near ? lk_hf_family_of(near) : NULL;
 }
 
 /* The known type that is a prefix of an unknown one: qwen3 for qwen3_next; else llama. */
 static const char *family_forebear(const char *type) {
-	const char *longest = "llama", *name;
+	const char *longest = "llama";
 	size_t most = 0;
-	for (int i = 0; (name = lk_hf_family_name(i)); i++) {
-		size_t length = strlen(name);
-		if (length <= most || strncmp(type, name, length) != 0) continue;
-		longest = name;
+	for (const lk_hf_family *row = lk_hf_families; row->type; row++) {
+		size_t length = strlen(row->type);
+		if (length <= most || strncmp(type, row->type, length) != 0) continue;
+		longest = row->type;
 		most = length;
 	}
 	return longest;
@@ -64,12 +64,10 @@ static bool reads_as(const lk_hf_config *config, const char *type) {
 	lk_hf_config quiet = *config;
 	lk_model model = *family->start;
 	lk_error unused;
-	bool complete = true;
 	quiet.warning = NULL;
 	quiet.as = true;
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		if (lk_hf_read_key(&quiet, key, &model, &unused) != LK_OK) complete = false;
-	return complete && family->finish(&quiet, &model, &unused) == LK_OK &&
+	return lk_hf_read_keys(&quiet, family->keys, &model, &unused) == LK_OK &&
+	       lk_hf_finish(&quiet, family, &model, &unused) == LK_OK &&
 	       lk_model_check(&model, "", &unused) == LK_OK;
 }
 
@@ -112,15 +110,15 @@ static const lk_hf_family *family_of_architecture(const lk_hf_config *config) {
 	if (!list || list->kind != LK_JSON_ARRAY || list->count == 0 ||
 	    list->items[0].kind != LK_JSON_STRING)
 		return NULL;
-	const char *text = list->items[0].text, *task = NULL, *name;
+	const char *text = list->items[0].text, *task = NULL;
 	for (size_t i = 0; i < sizeof tasks / sizeof *tasks && !task; i++)
 		task = strstr(text, tasks[i]);
-	for (int i = 0; task && (name = lk_hf_family_name(i)); i++) {
-		const char *at = text;
+	for (const lk_hf_family *row = lk_hf_families; task && row->type; row++) {
+		const char *at = text, *name = row->type;
 		for (; *name && at <= task; name++)
 			if (*name == '_' || *name == '-') continue;
 			else if (tolower((unsigned char)*name) != tolower((unsigned char)*at++)) break;
-		if (!*name && at == task) return lk_hf_family_of(lk_hf_family_name(i));
+		if (!*name && at == task) return row;
 	}
 	return NULL;
 }
@@ -209,25 +207,19 @@ static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_real(&rotary, "rope_theta", &model->rotary_base, err);
 }
 
-/* How the code computes the activation named by a config, or the family's default. */
-static lk_activation activation_of(const lk_hf_config *config, const char *type) {
+/* How the code computes the activation named by a config; otherwise the family's. */
+static lk_activation activation_of(const lk_hf_config *config, lk_activation family) {
 	static const char names[] = "hidden_act|activation_function|hidden_activation|"
 								"dense_act_fn|feed_forward_proj|activation|act_fn",
-					  steps[] = "gelu_new|gelu_fast|gelu_python|gelu_accurate|gated-gelu",
-					  by_default[] = "gpt2|gptj|gpt_neo|codegen|phi|albert";
+					  steps[] = "gelu_new|gelu_fast|gelu_python|gelu_accurate|gated-gelu";
 	const lk_value *value = lk_hf_find(config, names);
-	bool stated = value && value->kind == LK_JSON_STRING;
-	if (stated ? lk_hf_listed(value->text, steps) : lk_hf_listed(type, by_default))
-		return LK_ACT_STEPS;
-	bool relu = stated ? strcmp(value->text, "relu") == 0 : lk_hf_listed(type, "opt|t5");
-	return relu ? LK_ACT_RELU : LK_ACT_KERNEL;
+	if (!value || value->kind != LK_JSON_STRING) return family;
+	if (lk_hf_listed(value->text, steps)) return LK_ACT_STEPS;
+	return strcmp(value->text, "relu") == 0 ? LK_ACT_RELU : LK_ACT_KERNEL;
 }
 
 static lk_status read_family(const lk_hf_config *config, const char *as, lk_model *out,
                              lk_error *err) {
-	/* families with one matrix for queries, keys and values */
-	static const char joined[] = "gpt2|gpt_bigcode|gpt_neox|codegen|bloom|falcon|mpt|dbrx|phi3|"
-								 "phimoe|chatglm|qwen|baichuan|internlm2|persimmon";
 	const lk_hf_family *family;
 	LK_TRY(choose_family(config, as, &family, err));
 	LK_ASSERT(family->keys && family->finish);
@@ -235,12 +227,10 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 	lk_copy(model.family, sizeof model.family, family->type);
 	lk_copy(model.name, sizeof model.name, family->type);
 	lk_hf_text_defaults(config, family->type, &model);
-	for (const lk_hf_key *key = family->keys; key->names; key++)
-		LK_TRY(lk_hf_read_key(config, key, &model, err));
+	LK_TRY(lk_hf_read_keys(config, family->keys, &model, err));
 	LK_TRY(read_rotary(config, &model, err));
-	model.activation = activation_of(config, family->type);
-	model.qkv_joined = lk_hf_listed(family->type, joined);
-	LK_TRY(family->finish(config, &model, err));
+	model.activation = activation_of(config, model.activation);
+	LK_TRY(lk_hf_finish(config, family, &model, err));
 	LK_TRY(lk_hf_tower(config, &model, err));
 	if (as) warn_beyond(config, family);
 	else LK_TRY(refuse_beyond(config, family, err));
