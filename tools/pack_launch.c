@@ -1,12 +1,12 @@
 /* pack_launch.c: the rows of data/launch as C source, for the build: tables of keys (lk_key), of
- * flags (lk_flag) and of names (lk_renamed), one per file, or one per part of a file. A row that no
+ * flags (lk_flag), of names (lk_renamed) and of rules (lk_rule), one per file, or one per part of a file. A row that no
  * reader can work with fails the build with its file and line: unknown kinds, fields and named
  * words here, members of structs and rules by the compiler, to which #line says where the row is.
  *
  *     pack_launch words.csv reasons.csv axolotl.csv trainer.csv ... > tables.c
  *
  * The first two files name words and reasons that recur, which the others mention as @name. A file
- * is of keys, flags or names by its first column, after part. */
+ * is of keys, flags, names or rules by its first column, after part. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +232,69 @@ static void put_name(const struct file *file) {
 	printf("},\n");
 }
 
+/* ---- rules */
+
+/* Refuses $names in a text that are no facts. */
+static void check_names(const struct file *file, const char *text) {
+	for (char name[NAME_BYTES]; (text = strchr(text, '$')) != NULL;) {
+		size_t length = strspn(++text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+		snprintf(name, sizeof name, "%.*s", (int)length, text);
+		if (!lk_draft_fact(name)) refuse(file, "unknown field \"%s\"", name);
+	}
+}
+
+/* Refuses an assignment, "field=value; field=value", of what there is not. */
+static void check_assignments(const struct file *file, const char *text) {
+	char name[NAME_BYTES], value[LK_RULE_BYTES];
+	for (size_t length; *text; text += length + strspn(text + length, "; ")) {
+		const char *end = strstr(text, "; ");
+		length = end ? (size_t)(end - text) : strlen(text);
+		size_t equals = strcspn(text, "=");
+		if (equals >= length || length >= sizeof value)
+			refuse(file, "what: not field=value: %s", text);
+		snprintf(name, sizeof name, "%.*s", (int)equals, text);
+		snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
+		const lk_field *field = lk_draft_fact(name);
+		if (!field) refuse(file, "what: unknown field \"%s\"", name);
+		bool computed = field->kind == LK_FIELD_INT || field->kind == LK_FIELD_REAL;
+		if (!computed && *value != '$') check_value(file, field, value);
+	}
+}
+
+static void put_rule(const struct file *file) {
+	static const char *const names[] = {"is",   "refuse",  "default", "set",   "assume",
+	                                    "note", "comment", "same",    "flags", "words",
+	                                    "own",  "end",     NULL};
+	/* w: when, h: what, k: key, r: reason; capital: it must be there */
+	static const struct {
+		const char *kind, *takes;
+	} is[] = {{"IS", "W"},    {"REFUSE", "WHKR"}, {"DEFAULT", "wHr"}, {"SET", "wHr"},
+	          {"SET", "wR"},  {"NOTE", "WKR"},    {"COMMENT", "wH"},  {"SAME", "wHK"},
+	          {"FLAGS", "H"}, {"WORDS", "wH"},    {"OWN", "wH"},      {"END", "W"}};
+	static const char *const columns[] = {"when", "what", "key", "reason"};
+	int kind = one_of(file, "kind", names);
+	bool own = strcmp(is[kind].kind, "OWN") == 0;
+	for (int i = 0; i < 4; i++) {
+		const char *text = cell(file, columns[i]);
+		if (strchr(is[kind].takes, "WHKR"[i]) && !*text)
+			refuse(file, "%s: it is missing", columns[i]);
+		if (!strpbrk(is[kind].takes, (char[]){"WHKR"[i], "whkr"[i], '\0'}) && *text)
+			refuse(file, "%s: a row of kind %s has none", columns[i], names[kind]);
+		check_names(file, text);
+	}
+	const char *what = cell(file, "what"), *kinds = is[kind].kind;
+	if (strcmp(kinds, "DEFAULT") == 0 || strcmp(kinds, "SET") == 0) check_assignments(file, what);
+	printf("\t{");
+	put_text(cell(file, "when"));
+	printf(", LK_RULE_%s, ", kinds);
+	put_text(own ? "" : what);
+	printf(", ");
+	put_text(cell(file, "key"));
+	printf(", ");
+	put_text(text_of(file, &reasons, cell(file, "reason")));
+	printf(", %s%s},\n", own ? "lk_own_" : "", own ? what : "NULL");
+}
+
 /* ---- files */
 
 static const struct form {
@@ -245,13 +308,14 @@ static const struct form {
 	{"flag", "lk_flag", "lk_", "_flags", "{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, LK_READ}",
      put_flag, true},
 	{"name", "lk_renamed", "lk_", "", "{NULL, NULL, NULL}", put_name, false},
+	{"when", "lk_rule", "lk_", "", "{NULL, LK_RULE_LAST, NULL, NULL, NULL, NULL}", put_rule, false},
 };
 
 static const struct form *file_form(const struct file *file) {
 	const char *first = lk_csv_name(file->csv, lk_csv_column(file->csv, "part") == 0 ? 1 : 0);
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(first, forms[i].column) == 0) return &forms[i];
-	refuse(file, "its first column is \"%s\", and should be key, flag or name", first);
+	refuse(file, "its first column is \"%s\", and should be key, flag, name or when", first);
 	return NULL;
 }
 
@@ -274,7 +338,7 @@ static void put_row(struct file *file, const struct form *form) {
 	const char *where = lk_csv_where(file->csv), *line = strrchr(where, ':');
 	if (!file->open || strcmp(part, file->part) != 0) table_begin(file, form, part);
 	bool read = strcmp(cell(file, "direction"), "written") != 0;
-	if (read && !*key) refuse(file, "%s: it is missing", form->column);
+	if (read && !*key && form->put != put_rule) refuse(file, "%s: it is missing", form->column);
 	if (read && form->once && list_find(&file->seen, key))
 		refuse(file, "%s has a row already", key);
 	if (read) list_put(&file->seen, key, "");
@@ -316,7 +380,7 @@ int main(int argc, char **argv) {
 	read_rows(argv[1], &words);
 	read_rows(argv[2], &reasons);
 	printf("/* Generated by tools/pack_launch.c from data/launch; do not edit. */\n"
-	       "#include \"launch/emit/rows.h\"\n\n");
+	       "#include \"launch/emit/rows.h\"\n#include \"launch/frameworks/frameworks.h\"\n\n");
 	for (int i = 3; i < argc; i++) read_rows(argv[i], NULL);
 	list_free(&words);
 	list_free(&reasons);

@@ -17,8 +17,6 @@
 #include "base/text.h"
 #include "launch/config/config.h"
 
-/* ---- what the user is told ---- */
-
 /* ---- facts ---- */
 
 /* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */
@@ -100,13 +98,6 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (status != LK_ERR_INPUT) return status;
 	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
 	return lk_config_fail(config, key, named, "correct the value, or take the key out");
-}
-
-lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft) {
-	draft->job.seq = 2048;
-	return lk_launch_assume(config->reading,
-	                        "sequences of 2048 tokens: the file states none, samples are padded to "
-	                        "the longest of a batch (--seq)");
 }
 
 /* ---- keys ---- */
@@ -480,6 +471,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	int bits = draft_named_bits(draft->network);
+	if (draft->named) job->model = (lk_model){0};
+	if (draft->samples) reading->out->samples = draft->samples;
 	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
 	draft->quantized |= bits < 0;
 	LK_TRY(draft_teacher(reading, draft));

@@ -396,16 +396,13 @@ lk_status lk_config_fill(lk_config *config, lk_value *value) {
 	return status;
 }
 
-int lk_config_commented(const lk_config *config, const char *const *names) {
-	for (; config->text && *names; names++) {
-		const char *at = strstr(config->text, *names);
-		if (!at) continue;
-		at += strlen(*names);
-		at += strspn(at, " =");
-		long value = strtol(at, NULL, 10);
-		if (isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16) return (int)value;
-	}
-	return 0;
+int lk_config_commented(const lk_config *config, const char *name) {
+	const char *at = config->text ? strstr(config->text, name) : NULL;
+	if (!at) return 0;
+	at += strlen(name);
+	at += strspn(at, " =");
+	long value = strtol(at, NULL, 10);
+	return isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16 ? (int)value : 0;
 }
 
 /* ---- overrides, settings ---- */
