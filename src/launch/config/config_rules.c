@@ -50,7 +50,8 @@ static bool rule_stated(const lk_config *config, const lk_draft *draft, const ch
 	if (*name == '$') return rule_fact_stated(draft, lk_draft_fact(name + 1));
 	if (*name == '%') return rule_text(config, draft, name) != NULL;
 	const lk_value *value = lk_config_at(config->root, name);
-	return value && (value->kind != LK_JSON_STRING || lk_config_text(value));
+	/* A file is recognised by what it has, whatever that says. */
+	return value && (!draft || value->kind != LK_JSON_STRING || lk_config_text(value));
 }
 
 /* NAN: it states no number. */
