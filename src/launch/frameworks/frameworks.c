@@ -13,10 +13,9 @@
 
 /* ---- DeepSpeed's file, which deepspeed.c reads */
 
-static lk_status deepspeed_file(const lk_config *config, const lk_framework *framework,
-                                lk_words *words) {
+static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
-	(void)framework, (void)words;
+	(void)words;
 	LK_TRY(lk_deepspeed_tree(reading, config->root));
 	const lk_job *job = reading->out->job;
 	int64_t share = job->mbs > 0 ? job->mbs : 1;
@@ -57,7 +56,7 @@ static const lk_framework
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
 	&(const lk_framework){"primus", lk_rules_primus, .gather = lk_primus_gather, .translate = lk_primus_words},
-	&(const lk_framework){"nemo-rl", lk_rules_nemo_rl, .translate = lk_nemo_rl_job},
+	&(const lk_framework){"nemo-rl", lk_rules_nemo_rl, .choose = lk_nemo_rl_keys},
 	&(const lk_framework){"verl", lk_rules_verl, KEYS(verl)},
 	&(const lk_framework){"axolotl", lk_rules_axolotl, KEYS(axolotl), .launched = true},
 	&(const lk_framework){"nanotron", lk_rules_nanotron, KEYS(nanotron)},
@@ -96,9 +95,15 @@ static lk_status framework_defaults(lk_config *config, const lk_framework *frame
 	                        framework->name);
 }
 
-lk_status lk_framework_job(const lk_config *config, const lk_framework *framework,
-                           const lk_key *const *tables, lk_draft *draft, lk_words *words) {
+/* Read keys by their tables, then apply the framework's rules, to the job of the reading; or to
+ * words. */
+static lk_status framework_job(const lk_config *config, const lk_framework *framework,
+                               lk_draft *draft, lk_words *words) {
+	const lk_key *chosen[LK_FRAMEWORK_TABLES], *const *tables = framework->keys;
 	LK_TRY(lk_rules_refuse(config, framework->rules));
+	if (framework->translate) return framework->translate(config, words);
+	if (framework->choose) framework->choose(config, chosen);
+	if (framework->choose) tables = chosen;
 	if (framework->launched) LK_TRY(lk_accelerate_read(config, draft));
 	if (tables) LK_TRY(lk_draft_read(config, tables, draft));
 	LK_TRY(lk_rules_apply(config, framework->rules, draft, words));
@@ -106,15 +111,6 @@ lk_status lk_framework_job(const lk_config *config, const lk_framework *framewor
 	LK_TRY(lk_draft_finish(config, draft));
 	if (framework->after) LK_TRY(framework->after(config, draft));
 	return lk_draft_rollout(config, draft);
-}
-
-static lk_status framework_translate(const lk_config *config, const lk_framework *framework,
-                                     lk_words *words) {
-	lk_draft draft = {0};
-	if (!framework->translate)
-		return lk_framework_job(config, framework, framework->keys, &draft, words);
-	LK_TRY(lk_rules_refuse(config, framework->rules));
-	return framework->translate(config, framework, words);
 }
 
 /* ---- settings of a launch line */
@@ -155,7 +151,7 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	                    .root = &root};
 	const lk_framework *framework = framework_of_flags(&config);
 	LK_TRY(lk_config_settle(&config));
-	LK_TRY(lk_framework_job(&config, framework, framework->keys, &draft, NULL));
+	LK_TRY(framework_job(&config, framework, &draft, NULL));
 	if (framework == &openrlhf) {
 		reading->out->framework = framework->name;
 		return LK_OK;
@@ -230,6 +226,7 @@ static lk_status config_take_comments(const lk_config *config, lk_words *words) 
 
 static lk_status config_translate(lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
+	lk_draft draft = {0};
 	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
 		const lk_framework *framework = frameworks[i];
 		if (!lk_rules_are(config, framework->rules)) continue;
@@ -239,7 +236,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 		if (framework->gather) LK_TRY(framework->gather(config));
 		LK_TRY(config_take_gpus(config));
 		LK_TRY(lk_config_settle(config));
-		LK_TRY(framework_translate(config, framework, words));
+		LK_TRY(framework_job(config, framework, &draft, words));
 		return config_take_comments(config, words);
 	}
 	bool cluster;

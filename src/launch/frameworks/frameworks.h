@@ -10,6 +10,7 @@
 
 #include "launch/config/config.h"
 
+enum { LK_FRAMEWORK_TABLES = 5 }; /* of keys, and NULL at their end */
 typedef struct lk_framework {
 	const char *name;
 	const lk_rule *rules;
@@ -19,9 +20,10 @@ typedef struct lk_framework {
 	lk_status (*gather)(lk_config *config);
 	/* What is left to do with the finished job. May be NULL. */
 	lk_status (*after)(const lk_config *config, lk_draft *draft);
+	/* Choose the tables of keys by the settings. NULL: `keys` are all. */
+	void (*choose)(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
 	/* In place of keys and rules; words of a launch line go to *words. */
-	lk_status (*translate)(const lk_config *config, const struct lk_framework *framework,
-	                       lk_words *words);
+	lk_status (*translate)(const lk_config *config, lk_words *words);
 } lk_framework;
 
 /* ---- keys_*.c: what rows of kind own and the table of frameworks call */
@@ -35,10 +37,10 @@ lk_status lk_neox_batch(const lk_config *config, lk_draft *draft);
 lk_status lk_trainer_batches(const lk_config *config, lk_draft *draft);
 lk_status lk_neox_gather(lk_config *config);
 lk_status lk_primus_gather(lk_config *config);
-lk_status lk_megatron_test(const lk_config *config, const lk_framework *framework, lk_words *words);
-lk_status lk_nemo_rl_job(const lk_config *config, const lk_framework *framework, lk_words *words);
-lk_status lk_primus_words(const lk_config *config, const lk_framework *framework, lk_words *words);
-lk_status lk_titan_words(const lk_config *config, const lk_framework *framework, lk_words *words);
+lk_status lk_megatron_test(const lk_config *config, lk_words *words);
+void lk_nemo_rl_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
+lk_status lk_primus_words(const lk_config *config, lk_words *words);
+lk_status lk_titan_words(const lk_config *config, lk_words *words);
 
 /* ---- frameworks.c */
 /* Translates a file. `words` gets the words of a launch line where the framework is one of
@@ -48,9 +50,6 @@ lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_
 lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size, const char *name,
                               const lk_launch_given *given, lk_words *words);
 
-/* Keys by their tables, then the framework's rules, to the job of the reading; or to words. */
-lk_status lk_framework_job(const lk_config *config, const lk_framework *framework,
-                           const lk_key *const *tables, lk_draft *draft, lk_words *words);
 /* Programs whose settings are flags or words of a launch line: verl's, OpenRLHF's, those that take
  * the arguments of a Trainer. */
 bool lk_verl_is(const char *program);

@@ -40,9 +40,7 @@ static lk_status test_flags(const lk_config *config, const lk_value *flags, lk_w
 	return LK_OK;
 }
 
-lk_status lk_megatron_test(const lk_config *config, const lk_framework *framework,
-                           lk_words *words) {
-	(void)framework;
+lk_status lk_megatron_test(const lk_config *config, lk_words *words) {
 	const lk_value *root = config->root, *variables = lk_config_at(root, "ENV_VARS");
 	int nodes, per_node;
 	for (size_t i = 0; variables && variables->kind == LK_JSON_OBJECT && i < variables->count;

@@ -94,15 +94,12 @@ lk_status lk_own_nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 	                        draft->rollout.teacher_gpus ? " or hold teachers" : "");
 }
 
-lk_status lk_nemo_rl_job(const lk_config *config, const lk_framework *framework, lk_words *words) {
-	const lk_key *back_end = lk_config_on(config->root, "policy.megatron_cfg.enabled")
-	                             ? lk_keys_nemo_rl_megatron
-	                             : lk_keys_nemo_rl_tensor;
-	bool rolls = !lk_config_at(config->root, "dpo");
-	const lk_key *const phases[] = {back_end, lk_keys_nemo_rl_rollout, nemo_rl_engine(config),
-	                                lk_keys_nemo_rl_common, NULL};
-	const lk_key *const alone[] = {back_end, lk_keys_nemo_rl_no_rollout, lk_keys_nemo_rl_common,
-	                               NULL};
-	lk_draft draft = {0};
-	return lk_framework_job(config, framework, rolls ? phases : alone, &draft, words);
+void lk_nemo_rl_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]) {
+	bool core = lk_config_on(config->root, "policy.megatron_cfg.enabled"),
+		 rolls = !lk_config_at(config->root, "dpo");
+	*tables++ = core ? lk_keys_nemo_rl_megatron : lk_keys_nemo_rl_tensor;
+	*tables++ = rolls ? lk_keys_nemo_rl_rollout : lk_keys_nemo_rl_no_rollout;
+	if (rolls) *tables++ = nemo_rl_engine(config);
+	*tables++ = lk_keys_nemo_rl_common;
+	*tables = NULL;
 }

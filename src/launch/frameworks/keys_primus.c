@@ -163,9 +163,8 @@ static lk_status primus_own_settings(const lk_config *config, lk_config *own) {
 	return LK_OK;
 }
 
-lk_status lk_primus_words(const lk_config *config, const lk_framework *framework, lk_words *words) {
-	(void)framework;
-	const char *back_end = lk_config_text(lk_config_at(config->root, "primus_framework"));
+lk_status lk_primus_words(const lk_config *config, lk_words *words) {
+	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
 	int nodes = primus_variable(config, "NNODES"),
 		per_node = primus_variable(config, "GPUS_PER_NODE");
 	config->reading->usual_gpus = 8;
@@ -174,7 +173,7 @@ lk_status lk_primus_words(const lk_config *config, const lk_framework *framework
 	if (nodes == 0 && per_node == 0)
 		LK_TRY(lk_launch_assume(
 			config->reading, "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
-	if (strcmp(back_end, "megatron") == 0) {
+	if (strcmp(framework, "megatron") == 0) {
 		lk_config own;
 		LK_TRY(primus_own_settings(config, &own));
 		LK_TRY(lk_config_megatron_words(&own, "*", "pretrain_gpt.py", nodes, per_node, words));
@@ -185,13 +184,13 @@ lk_status lk_primus_words(const lk_config *config, const lk_framework *framework
 		}
 		return LK_OK;
 	}
-	if (strcmp(back_end, "torchtitan") == 0) {
+	if (strcmp(framework, "torchtitan") == 0) {
 		LK_TRY(lk_titan_numbers(config, words));
 		LK_TRY(lk_config_launcher_words(config, "-m", nodes, per_node, words));
 		LK_TRY(lk_config_word(config, "torchtitan.train", words));
 		return primus_titan_words(config, words);
 	}
 	char what[96];
-	snprintf(what, sizeof what, "the back end %.40s is not read", back_end);
+	snprintf(what, sizeof what, "the back end %.40s is not read", framework);
 	return lk_config_fail(config, "framework", what, "megatron and torchtitan are");
 }

@@ -20,8 +20,7 @@ lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {
 	return LK_OK;
 }
 
-lk_status lk_titan_words(const lk_config *config, const lk_framework *framework, lk_words *words) {
-	(void)framework;
+lk_status lk_titan_words(const lk_config *config, lk_words *words) {
 	static const char *const front[] = {"torchrun", "-m", "torchtitan.train"};
 	LK_TRY(lk_titan_numbers(config, words));
 	for (size_t i = 0; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
