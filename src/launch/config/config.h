@@ -49,8 +49,6 @@ const lk_value *lk_config_at(const lk_value *root, const char *path);
 /* The text of a scalar; NULL for maps, lists, null and "none" in any case. */
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
-/* Whether any of several paths, with blanks between them, is on. */
-bool lk_config_any_on(const lk_value *root, const char *paths);
 bool lk_config_on(const lk_value *root, const char *path);
 /* The members of `over` replace those of `under`, maps are merged. NULL when memory runs out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
@@ -151,8 +149,6 @@ typedef struct lk_key {
 const lk_field *lk_draft_fact(const char *name);
 /* Sets the facts that the settings state; tables are looked up one after the other. */
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
-lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
-                       const lk_value *value, const lk_pair *pairs, lk_draft *draft);
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);

@@ -59,8 +59,8 @@ static bool draft_is_word(const char *theirs, const char *text) {
 	return *theirs == '*' ? lk_ends_in(text, theirs + 1) : strcasecmp(theirs, text) == 0;
 }
 
-lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
-                       const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
+static lk_status draft_set(const lk_config *config, const char *key, const char *fact,
+                           const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = lk_draft_fact(fact);
 	const char *text = lk_config_text(value), *ours = NULL;
 	char whole[32], named[96];
@@ -163,7 +163,7 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	}
 	if (!text) return lk_oom(config->reading->err);
 	lk_value value = {.kind = LK_JSON_STRING, .text = text};
-	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
+	return draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
@@ -185,7 +185,7 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	case LK_KEY_FACT:
 		if (setting->value->kind == LK_JSON_ARRAY)
 			return draft_read_list(config, setting, key, draft);
-		return lk_draft_set(config, setting->path, key->fact, setting->value, key->values, draft);
+		return draft_set(config, setting->path, key->fact, setting->value, key->values, draft);
 	case LK_KEY_SKIP: return lk_launch_skip(reading, setting->path, key->reason);
 	case LK_KEY_NOTE:
 		if (draft_off(setting->value)) return LK_OK;

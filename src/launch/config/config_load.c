@@ -82,18 +82,6 @@ bool lk_config_on(const lk_value *root, const char *path) {
 	return text && strcasecmp(text, "true") == 0;
 }
 
-bool lk_config_any_on(const lk_value *root, const char *paths) {
-	for (const char *at = paths; *at;) {
-		char path[64];
-		size_t length = strcspn(at, " ");
-		LK_ASSERT(length < sizeof path);
-		snprintf(path, sizeof path, "%.*s", (int)length, at);
-		if (lk_config_on(root, path)) return true;
-		at += length + (at[length] == ' ');
-	}
-	return false;
-}
-
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over) {
 	lk_value *out = LK_NEW(arena, lk_value);
 	if (!out) return NULL;

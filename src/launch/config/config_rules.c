@@ -199,7 +199,9 @@ static lk_status rule_put(const lk_config *config, lk_draft *draft, const lk_fie
 		number = rule_value(config, draft, value);
 		*(int *)at = strcmp(value, "-1") == 0 ? -1 : (int)fmin(fmax(number, 0), MOST);
 		return LK_OK;
-	case LK_FIELD_REAL: *(double *)at = rule_value(config, draft, value); return LK_OK;
+	case LK_FIELD_REAL:
+		*(double *)at = fmin(fmax(rule_value(config, draft, value), 0), 1e18);
+		return LK_OK;
 	case LK_FIELD_TEXT:
 		value = rule_filled(config, draft, value);
 		if (!value) return lk_oom(config->reading->err);
