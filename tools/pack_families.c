@@ -232,12 +232,12 @@ static void put_harmless(const struct pack_file *file) {
 
 static const char *const named[] = {"starts", "lists", NULL};
 static const struct pack_form forms[] = {
-	{"names", "lk_hf_key", "lk_hf_", "", "{NULL, LK_HF_INT, 0, false, false}", put_key, true},
-	{"type", "lk_model", "lk_hf_starts_of_", "", NULL, put_start, true},
-	{"type", "lk_hf_family", "lk_hf_", "", "{NULL, NULL, NULL, NULL, NULL}", put_family, true},
-	{"types", "lk_hf_encoder", "lk_hf_", "", "{NULL, NULL, NULL, {0}}", put_encoder, true},
-	{"joint", "lk_hf_joint", "lk_hf_", "", "{NULL, NULL, NULL, NULL, NULL}", put_joint, true},
-	{"pattern", "lk_hf_harmless_key", "lk_hf_", "", "{NULL, NULL}", put_harmless, false},
-	{NULL, NULL, NULL, NULL, NULL, NULL, false},
+	{"names", "lk_hf_key", "lk_hf_", "", "{NULL, LK_HF_INT, 0, false, false}", put_key, PACK_ONCE},
+	{"type", "lk_model", "lk_hf_starts_of_", "", NULL, put_start, PACK_ONCE},
+	{"type", "lk_hf_family", "lk_hf_", "", "{NULL, NULL, NULL, NULL, NULL}", put_family, PACK_ONCE},
+	{"types", "lk_hf_encoder", "lk_hf_", "", "{NULL, NULL, NULL, {0}}", put_encoder, PACK_ONCE},
+	{"joint", "lk_hf_joint", "lk_hf_", "", "{NULL, NULL, NULL, NULL, NULL}", put_joint, PACK_ONCE},
+	{"pattern", "lk_hf_harmless_key", "lk_hf_", "", "{NULL, NULL}", put_harmless, PACK_SEVERAL},
+	{NULL, NULL, NULL, NULL, NULL, NULL, PACK_ONCE},
 };
 const struct pack_set pack_families = {"families", "#include \"model/read/hf.h\"", named, forms};

@@ -1,6 +1,6 @@
-/* pack_launch.c: the rows of data/launch: tables of keys (lk_key), of flags (lk_flag) and of names
- * (lk_renamed). Unknown kinds, fields and named words are refused here, members of structs and
- * rules by the compiler. */
+/* pack_launch.c: the rows of data/launch: tables of keys (lk_key), of flags (lk_flag), of names
+ * (lk_renamed), of launchers' programs and options, and of rules (lk_rule). Unknown kinds, fields
+ * and named words are refused here, members of structs and functions by the compiler. */
 #include <stdio.h>
 #include <string.h>
 
@@ -139,13 +139,134 @@ static void put_name(const struct pack_file *file) {
 	printf("},\n");
 }
 
+/* ---- launchers */
+
+/* Kinds of launchers, with blanks between. */
+static void put_launchers(const struct pack_file *file, const char *column) {
+	static const char *const names[] = {"torchrun", "slurm",   "mpi",   "deepspeed", "accelerate",
+	                                    "python",   "wrapper", "shell", "composer",  NULL};
+	static const char *const is[] = {"TORCHRUN", "SLURM",   "MPI",   "DEEPSPEED", "ACCELERATE",
+	                                 "PYTHON",   "WRAPPER", "SHELL", "COMPOSER"};
+	const char *text = pack_cell(file, column);
+	if (!*text) pack_refuse(file, "%s: it is missing", column);
+	for (size_t length; *text; text += length + (text[length] != '\0')) {
+		int at = 0;
+		length = word_end(text);
+		while (names[at] && (strlen(names[at]) != length || strncmp(text, names[at], length) != 0))
+			at++;
+		if (!names[at]) pack_refuse(file, "%s: unknown \"%s\"", column, text);
+		printf("LK_LAUNCHER_%s%s", is[at], text[length] ? " | " : "");
+	}
+}
+
+static void put_program(const struct pack_file *file) {
+	printf("\t{");
+	pack_put_text(pack_cell(file, "program"));
+	printf(", ");
+	put_launchers(file, "launcher");
+	printf("},\n");
+}
+
+static void put_option(const struct pack_file *file) {
+	static const char *const names[] = {"per-node", "nodes", "total",    "tasks-per-node",
+	                                    "listed",   "value", "config",   "setting",
+	                                    "export",   "pair",  "argument", NULL};
+	static const char *const is[] = {"PER_NODE", "NODES", "TOTAL",   "TASKS_PER_NODE",
+	                                 "LISTED",   "VALUE", "CONFIG",  "SETTING",
+	                                 "EXPORT",   "PAIR",  "ARGUMENT"};
+	int means = pack_one_of(file, "means", names);
+	bool setting = strcmp(names[means], "setting") == 0;
+	if (setting != (*pack_cell(file, "key") != '\0'))
+		pack_refuse(file, "key: \"%s\"", pack_cell(file, "key"));
+	printf("\t{");
+	pack_put_text(pack_cell(file, "option"));
+	printf(", ");
+	put_launchers(file, "launchers");
+	printf(", LK_OPTION_%s, ", is[means]);
+	pack_put_text(pack_cell(file, "key"));
+	printf(", ");
+	pack_put_text(pack_cell(file, "value"));
+	printf("},\n");
+}
+
+/* ---- rules */
+
+/* Refuses $names in a text that are no facts. */
+static void check_names(const struct pack_file *file, const char *text) {
+	for (char name[PACK_NAME]; (text = strchr(text, '$')) != NULL;) {
+		size_t length = strspn(++text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+		snprintf(name, sizeof name, "%.*s", (int)length, text);
+		if (!lk_draft_fact(name)) pack_refuse(file, "unknown field \"%s\"", name);
+	}
+}
+
+/* Refuses an assignment, "field=value; field=value", of what there is not. */
+static void check_assignments(const struct pack_file *file, const char *text) {
+	char name[PACK_NAME], value[LK_RULE_BYTES];
+	for (size_t length; *text; text += length + strspn(text + length, "; ")) {
+		const char *end = strstr(text, "; ");
+		length = end ? (size_t)(end - text) : strlen(text);
+		size_t equals = strcspn(text, "=");
+		if (equals >= length || length >= sizeof value)
+			pack_refuse(file, "what: not field=value: %s", text);
+		snprintf(name, sizeof name, "%.*s", (int)equals, text);
+		snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
+		const lk_field *field = lk_draft_fact(name);
+		if (!field) pack_refuse(file, "what: unknown field \"%s\"", name);
+		bool computed = field->kind == LK_FIELD_INT || field->kind == LK_FIELD_REAL;
+		if (!computed && *value != '$') check_value(file, field, value);
+	}
+}
+
+static void put_rule(const struct pack_file *file) {
+	static const char *const names[] = {"is",   "refuse",  "default", "set",   "assume",
+	                                    "note", "comment", "same",    "flags", "words",
+	                                    "own",  "end",     NULL};
+	/* w: when, h: what, k: key, r: reason; capital: it must be there */
+	static const struct {
+		const char *kind, *takes;
+	} is[] = {{"IS", "W"},    {"REFUSE", "WHKR"}, {"DEFAULT", "wHr"}, {"SET", "wHr"},
+	          {"SET", "wR"},  {"NOTE", "WKR"},    {"COMMENT", "wH"},  {"SAME", "wHK"},
+	          {"FLAGS", "H"}, {"WORDS", "wH"},    {"OWN", "wH"},      {"END", "W"}};
+	static const char *const columns[] = {"when", "what", "key", "reason"};
+	int kind = pack_one_of(file, "kind", names);
+	bool own = strcmp(is[kind].kind, "OWN") == 0;
+	for (int i = 0; i < 4; i++) {
+		const char *text = pack_cell(file, columns[i]);
+		if (strchr(is[kind].takes, "WHKR"[i]) && !*text)
+			pack_refuse(file, "%s: it is missing", columns[i]);
+		if (!strpbrk(is[kind].takes, (char[]){"WHKR"[i], "whkr"[i], '\0'}) && *text)
+			pack_refuse(file, "%s: a row of kind %s has none", columns[i], names[kind]);
+		check_names(file, text);
+	}
+	const char *what = pack_cell(file, "what"), *kinds = is[kind].kind;
+	if (strcmp(kinds, "DEFAULT") == 0 || strcmp(kinds, "SET") == 0) check_assignments(file, what);
+	printf("\t{");
+	pack_put_text(pack_cell(file, "when"));
+	printf(", LK_RULE_%s, ", kinds);
+	pack_put_text(own ? "" : what);
+	printf(", ");
+	pack_put_text(pack_cell(file, "key"));
+	printf(", ");
+	pack_put_text(pack_text_of(file, "reasons", pack_cell(file, "reason")));
+	printf(", %s%s},\n", own ? "lk_own_" : "", own ? what : "NULL");
+}
+
 static const char *const named[] = {"words", "reasons", NULL};
 static const struct pack_form forms[] = {
 	{"key", "lk_key", "lk_keys_", "", "{NULL, LK_KEY_SKIP, NULL, NULL, NULL, LK_READ, NULL, NULL}",
-     put_key, true},
+     put_key, PACK_ONCE},
 	{"flag", "lk_flag", "lk_", "_flags", "{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, LK_READ}",
-     put_flag, true},
-	{"name", "lk_renamed", "lk_", "", "{NULL, NULL, NULL}", put_name, false},
-	{NULL, NULL, NULL, NULL, NULL, NULL, false},
+     put_flag, PACK_ONCE},
+	{"name", "lk_renamed", "lk_", "", "{NULL, NULL, NULL}", put_name, PACK_SEVERAL},
+	{"program", "lk_launcher_program", "lk_", "", "{NULL, 0}", put_program, PACK_ONCE},
+	{"option", "lk_launcher_option", "lk_", "", "{NULL, 0, LK_OPTION_VALUE, NULL, NULL}",
+     put_option, PACK_SEVERAL},
+	{"when", "lk_rule", "lk_", "", "{NULL, LK_RULE_LAST, NULL, NULL, NULL, NULL}", put_rule,
+     PACK_UNNAMED},
+	{NULL, NULL, NULL, NULL, NULL, NULL, PACK_ONCE},
 };
-const struct pack_set pack_launch = {"launch", "#include \"launch/emit/rows.h\"", named, forms};
+static const char includes[] = "#include \"launch/emit/rows.h\"\n"
+							   "#include \"launch/frameworks/frameworks.h\"\n"
+							   "#include \"launch/launchers/launchers.h\"";
+const struct pack_set pack_launch = {"launch", includes, named, forms};

@@ -106,8 +106,9 @@ static void put_row(struct pack_file *file, const struct pack_form *form) {
 	if (!file->open || strcmp(part, file->part) != 0) table_begin(file, form, part);
 	/* launch: rows that are only written repeat the key of one that is read */
 	bool read = strcmp(pack_cell(file, "direction"), "written") != 0;
-	if (read && !*key) pack_refuse(file, "%s: it is missing", form->column);
-	if (read && form->once && pack_find(&file->seen, key))
+	if (read && form->rows != PACK_UNNAMED && !*key)
+		pack_refuse(file, "%s: it is missing", form->column);
+	if (read && form->rows == PACK_ONCE && pack_find(&file->seen, key))
 		pack_refuse(file, "%s has a row already", key);
 	if (read) pack_add(&file->seen, key, "");
 	printf("#line %s \"%.*s\"\n", line + 1, (int)(line - where), where);

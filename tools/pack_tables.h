@@ -27,13 +27,20 @@ struct pack_file {
 	bool open;
 };
 
+/* Rows that have the same first column. */
+enum pack_rows {
+	PACK_ONCE,    /* are refused */
+	PACK_SEVERAL, /* are allowed */
+	PACK_UNNAMED, /* are allowed, and so are rows without it */
+};
+
 struct pack_form {
 	const char *column; /* the first, after part */
 	/* const TYPE PREFIX NAME SUFFIX[]: NAME is that of the file with that of its part. */
 	const char *type, *prefix, *suffix;
 	const char *end;                           /* the last row; NULL: the table needs none */
 	void (*put)(const struct pack_file *file); /* write the current row */
-	bool once;                                 /* a key has one row */
+	enum pack_rows rows;
 };
 
 struct pack_set {

@@ -214,9 +214,7 @@ static lk_status launch_finish_flags(lk_line *line) {
 		return LK_OK;
 	}
 	if (line->megatron) return lk_megatron_finish(reading, &line->flags, reading->out->gpus);
-	if (line->name != NULL && lk_openrlhf_is(line->name))
-		return lk_openrlhf_line(reading, &line->settings, line->name);
-	return lk_trainer_line(reading, &line->settings, line->name);
+	return lk_framework_line(reading, &line->settings, line->name);
 }
 
 /* A published script is written for one node, whatever its degrees need ("change for multinode"):

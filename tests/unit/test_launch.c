@@ -39,18 +39,6 @@ static lk_launch file(lk_arena *arena, const char *path) {
 	return out;
 }
 
-static void assert_refused(const char *text, const char *part) {
-	lk_arena arena = LK_ARENA_INIT;
-	lk_launch out = {0};
-	lk_error err = {0};
-	char message[1024];
-	assert_int_equal(lk_launch_text(&arena, text, strlen(text), "test.sh", NULL, &out, &err),
-	                 LK_ERR_INPUT);
-	lk_error_text(&err, message, sizeof message);
-	if (strstr(message, part) == NULL) fail_msg("\"%s\" should hold \"%s\"", message, part);
-	lk_arena_free(&arena);
-}
-
 static const char *reason(const lk_launch *launch, const char *flag) {
 	for (int i = 0; i < launch->ignored_count; i++)
 		if (strcmp(launch->ignored[i].flag, flag) == 0) return launch->ignored[i].reason;
@@ -457,13 +445,6 @@ static void titan_stages(void **state) {
 		if (lk_job_complete(titan.job, &cluster, &err) != LK_OK)
 			fail_msg("%s: %s", cases[i].flags, err.what);
 	}
-	assert_refused("torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
-	               "--model.flavor 8B --parallelism.pipeline_parallel_degree 4 "
-	               "--parallelism.pipeline_parallel_layers_per_stage 10 "
-	               "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
-	               "4 stages, which 4 ranks");
-	assert_refused("torchrun -m torchtitan.train --model.name flux --model.flavor flux-dev",
-	               "diffusion models");
 	lk_arena_free(&arena);
 }
 
@@ -477,7 +458,6 @@ static lk_launch config(lk_arena *arena, const char *name, const char *text) {
 	return out;
 }
 
-/* The flags of accelerate launch stand for the keys of its file and override them. */
 /* AutoModel's distillation: the teacher is a network of its own. */
 static void automodel_teacher(void **state) {
 	(void)state;

@@ -3,6 +3,7 @@
  *
  *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
  *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
+ *   config_rules.c   what settings mean together, by rows
  *   config_rollout.c facts of a reinforcement-learning step other than training
  *   config_words.c   settings as words of a launch line
  *   config_cluster.c jobs of clusters, whose command trains
@@ -30,7 +31,8 @@ typedef struct lk_setting {
 typedef struct lk_config {
 	lk_reading *reading;
 	const char *file;
-	const char *text; /* of the file itself, comments included */
+	const char *text;    /* of the file itself, comments included */
+	const char *program; /* whose flags the settings are; NULL: they are a file's */
 	lk_launch_given given;
 	lk_value *root;
 	const lk_setting *settings;
@@ -47,8 +49,6 @@ const lk_value *lk_config_at(const lk_value *root, const char *path);
 /* The text of a scalar; NULL for maps, lists, null and "none" in any case. */
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
-/* Whether any of several paths, with blanks between them, is on. */
-bool lk_config_any_on(const lk_value *root, const char *paths);
 bool lk_config_on(const lk_value *root, const char *path);
 /* The members of `over` replace those of `under`, maps are merged. NULL when memory runs out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
@@ -59,9 +59,9 @@ lk_status lk_config_fill(lk_config *config, lk_value *value);
 lk_status lk_config_fail(const lk_config *config, const char *key, const char *what,
                          const char *hint);
 
-/* The number after one of several names in the file's text, as the command in a comment has it:
- * "--nproc_per_node 8"; 0: none. `names` ends with NULL. */
-int lk_config_commented(const lk_config *config, const char *const *names);
+/* The number after a name in the file's text, as the command in a comment has it:
+ * "--nproc_per_node 8"; 0: none. */
+int lk_config_commented(const lk_config *config, const char *name);
 
 /* config_load.c: a file that a launch names: one that the script writes (*inner), else its path
  * in the script's folder. NULL and *inner NULL: not found. */
@@ -85,6 +85,9 @@ typedef struct lk_draft {
 	/* dp_shard does not count ranks of context parallelism: accelerate/parallelism_config.py,
 	 * dp_shard_cp */
 	bool shard_beside_cp;
+	bool sharded, meshed, defaults; /* of rules alone, for those that follow */
+	bool named;                     /* the network's name counts, and not the sizes beside it */
+	lk_launch_samples samples;
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
@@ -146,21 +149,45 @@ typedef struct lk_key {
 const lk_field *lk_draft_fact(const char *name);
 /* Sets the facts that the settings state; tables are looked up one after the other. */
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
-lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
-                       const lk_value *value, const lk_pair *pairs, lk_draft *draft);
-/* Assumes sequences of 2048 tokens where a file states no length, as samples of any length are
- * padded to the longest of a batch. */
-lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft);
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
+
+/* ---- config_rules.c: rows of data/launch/rules.csv */
+enum { LK_RULE_BYTES = 320 }; /* of a condition's alternative, of an assignment */
+typedef enum lk_rule_kind {
+	LK_RULE_LAST,
+	LK_RULE_IS,      /* the file is one of the framework's */
+	LK_RULE_REFUSE,  /* it cannot be predicted; `what` is the hint */
+	LK_RULE_DEFAULT, /* "field=value; ...": fills what is open; `reason` is assumed */
+	LK_RULE_SET,     /* the same, whatever was stated */
+	LK_RULE_NOTE,    /* the key is not modelled */
+	LK_RULE_COMMENT, /* "field=--name": fills what is open by a command in a comment */
+	LK_RULE_SAME,    /* the key is named unless it has the value of another one */
+	LK_RULE_FLAGS,   /* settings below these sections are Megatron-LM's flags */
+	LK_RULE_WORDS,   /* words of the launch line */
+	LK_RULE_OWN,     /* a function of the framework's */
+	LK_RULE_END      /* no rule follows */
+} lk_rule_kind;
+typedef struct lk_rule {
+	const char *when; /* the condition; NULL: always */
+	lk_rule_kind kind;
+	const char *what, *key, *reason; /* NULL: empty */
+	lk_status (*own)(const lk_config *config, lk_draft *draft);
+} lk_rule;
+bool lk_rules_are(const lk_config *config, const lk_rule *rules); /* whether a row IS holds */
+/* Refuse what rows that ask for settings alone refuse, before the keys are read. */
+lk_status lk_rules_refuse(const lk_config *config, const lk_rule *rules);
+/* Apply the other rows in their order. `words` (NULL: no row has some) gets words. */
+lk_status lk_rules_apply(const lk_config *config, const lk_rule *rules, lk_draft *draft,
+                         lk_words *words);
 /* config_rollout.c: what a draft's facts of the rollout mean together, after it was finished: the
  * reading then has its rollout. Nothing where the draft states no task. */
 lk_status lk_draft_rollout(const lk_config *config, const lk_draft *draft);
 /* ---- config_words.c: settings as words of a launch line */
-/* Settings below the prefixes (ends with NULL; "" is all) as flags of Megatron-LM, whose names they
- * have with '_' in place of '-'; the launcher and the program come first. */
-lk_status lk_config_megatron_words(const lk_config *config, const char *const *prefixes,
+/* Settings below the sections ("model. train."; "*" is all) as flags of Megatron-LM, whose names
+ * they have with '_' in place of '-'; the launcher and the program come first. */
+lk_status lk_config_megatron_words(const lk_config *config, const char *sections,
                                    const char *program, int nodes, int per_node, lk_words *words);
 /* Appends "--name value", as many words as the value has. */
 lk_status lk_config_flag_words(const lk_config *config, const char *name, const lk_value *value,

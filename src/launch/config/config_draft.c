@@ -18,8 +18,6 @@
 #include "launch/config/config.h"
 #include "model/read/read.h"
 
-/* ---- what the user is told ---- */
-
 /* ---- facts ---- */
 
 /* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */
@@ -62,8 +60,8 @@ static bool draft_is_word(const char *theirs, const char *text) {
 	return *theirs == '*' ? lk_ends_in(text, theirs + 1) : strcasecmp(theirs, text) == 0;
 }
 
-lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
-                       const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
+static lk_status draft_set(const lk_config *config, const char *key, const char *fact,
+                           const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = lk_draft_fact(fact);
 	const char *text = lk_config_text(value), *ours = NULL;
 	char whole[32], named[96];
@@ -101,13 +99,6 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (status != LK_ERR_INPUT) return status;
 	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
 	return lk_config_fail(config, key, named, "correct the value, or take the key out");
-}
-
-lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft) {
-	draft->job.seq = 2048;
-	return lk_launch_assume(config->reading,
-	                        "sequences of 2048 tokens: the file states none, samples are padded to "
-	                        "the longest of a batch (--seq)");
 }
 
 /* ---- keys ---- */
@@ -173,7 +164,7 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	}
 	if (!text) return lk_oom(config->reading->err);
 	lk_value value = {.kind = LK_JSON_STRING, .text = text};
-	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
+	return draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
@@ -195,7 +186,7 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	case LK_KEY_FACT:
 		if (setting->value->kind == LK_JSON_ARRAY)
 			return draft_read_list(config, setting, key, draft);
-		return lk_draft_set(config, setting->path, key->fact, setting->value, key->values, draft);
+		return draft_set(config, setting->path, key->fact, setting->value, key->values, draft);
 	case LK_KEY_SKIP: return lk_launch_skip(reading, setting->path, key->reason);
 	case LK_KEY_NOTE:
 		if (draft_off(setting->value)) return LK_OK;
@@ -481,6 +472,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	int bits = draft_named_bits(draft->network);
+	if (draft->named) job->model = (lk_model){0};
+	if (draft->samples) reading->out->samples = draft->samples;
 	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
 	draft->quantized |= bits < 0;
 	LK_TRY(draft_teacher(reading, draft));

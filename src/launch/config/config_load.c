@@ -82,18 +82,6 @@ bool lk_config_on(const lk_value *root, const char *path) {
 	return text && strcasecmp(text, "true") == 0;
 }
 
-bool lk_config_any_on(const lk_value *root, const char *paths) {
-	for (const char *at = paths; *at;) {
-		char path[64];
-		size_t length = strcspn(at, " ");
-		LK_ASSERT(length < sizeof path);
-		snprintf(path, sizeof path, "%.*s", (int)length, at);
-		if (lk_config_on(root, path)) return true;
-		at += length + (at[length] == ' ');
-	}
-	return false;
-}
-
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over) {
 	lk_value *out = LK_NEW(arena, lk_value);
 	if (!out) return NULL;
@@ -396,16 +384,13 @@ lk_status lk_config_fill(lk_config *config, lk_value *value) {
 	return status;
 }
 
-int lk_config_commented(const lk_config *config, const char *const *names) {
-	for (; config->text && *names; names++) {
-		const char *at = strstr(config->text, *names);
-		if (!at) continue;
-		at += strlen(*names);
-		at += strspn(at, " =");
-		long value = strtol(at, NULL, 10);
-		if (isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16) return (int)value;
-	}
-	return 0;
+int lk_config_commented(const lk_config *config, const char *name) {
+	const char *at = config->text ? strstr(config->text, name) : NULL;
+	if (!at) return 0;
+	at += strlen(name);
+	at += strspn(at, " =");
+	long value = strtol(at, NULL, 10);
+	return isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16 ? (int)value : 0;
 }
 
 /* ---- overrides, settings ---- */

@@ -142,13 +142,21 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	return lk_config_flag_words(config, flag, &spelt, words);
 }
 
-lk_status lk_config_megatron_words(const lk_config *config, const char *const *prefixes,
+/* The setting's name below the first of the sections that it lies in; NULL: in none. */
+static const char *config_name_below(const char *path, const char *sections) {
+	for (size_t length; *sections; sections += length + (sections[length] == ' ')) {
+		length = strcspn(sections, " ");
+		if (length == 1 && *sections == '*') return path;
+		if (strncmp(path, sections, length) == 0) return path + length;
+	}
+	return NULL;
+}
+
+lk_status lk_config_megatron_words(const lk_config *config, const char *sections,
                                    const char *program, int nodes, int per_node, lk_words *words) {
 	LK_TRY(lk_config_launcher_words(config, program, nodes, per_node, words));
 	for (size_t i = 0; i < config->count; i++) {
-		const char *path = config->settings[i].path, *name = NULL;
-		for (const char *const *prefix = prefixes; *prefix && !name; prefix++)
-			if (strncmp(path, *prefix, strlen(*prefix)) == 0) name = path + strlen(*prefix);
+		const char *name = config_name_below(config->settings[i].path, sections);
 		if (!name || strchr(name, '.')) continue;
 		LK_TRY(config_one_flag(config, name, config->settings[i].value, words));
 	}

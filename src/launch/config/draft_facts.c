@@ -3,11 +3,13 @@
 
 #include "launch/config/config.h"
 
-#define FACT(name_, kind_, field)                                                     \
-	{                                                                                 \
-		.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
-		.size = sizeof(((lk_draft *)0)->field)                                        \
-	}
+#define FACT_OF(name_, kind_, field)                                              \
+	.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
+	.size = sizeof(((lk_draft *)0)->field)
+#define FACT(name_, kind_, field) \
+	{ FACT_OF(name_, kind_, field) }
+
+static const char *const samples[] = {"open", "texts", "images", NULL};
 
 /* Facts that are not fields of a job. */
 static const lk_field draft_facts[] = {
@@ -37,6 +39,14 @@ static const lk_field draft_facts[] = {
 	FACT("host_shards", BOOL, host_shards),
 	FACT("host_params", BOOL, host_params),
 	FACT("host_activations", BOOL, host_activations),
+	FACT("shard_beside_cp", BOOL, shard_beside_cp),
+	FACT("pairs", BOOL, pairs),
+	FACT("split_open", BOOL, job.split_open),
+	FACT("sharded", BOOL, sharded),
+	FACT("meshed", BOOL, meshed),
+	FACT("defaults", BOOL, defaults),
+	FACT("named", BOOL, named),
+	{FACT_OF("samples", CHOICE, samples), .choices = samples},
 	FACT("format", TEXT, format),
 	FACT("storage", TEXT, storage),
 	FACT("fsdp", TEXT, fsdp),
@@ -59,6 +69,11 @@ static const lk_field draft_facts[] = {
 	FACT("expansion", REAL, expansion),
 	FACT("multiple", INT, multiple),
 	FACT("vocab_multiple", INT, job.vocab_multiple),
+	FACT("rollout_task", TEXT, rollout.task),
+	FACT("rollout_by_sequence", BOOL, rollout.by_sequence),
+	FACT("rollout_full_rows", BOOL, rollout.full_rows),
+	FACT("rollout_pinned_params", BOOL, rollout.pinned_params),
+	FACT("rollout_critic_gpus", INT, rollout.critic_gpus),
 	FACT("rollout_prompts", INT, rollout.prompts),
 	FACT("rollout_samples", INT, rollout.samples),
 	FACT("rollout_sequences", INT, rollout.sequences),

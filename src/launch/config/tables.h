@@ -9,6 +9,9 @@
  * its part PART LK_KEYS(NAME_PART). */
 #define LK_KEYS(name) extern const lk_key lk_keys_##name[]
 
+/* Declares the rules of a framework, a part of data/launch/rules.csv. */
+#define LK_RULES(part) extern const lk_rule lk_rules_##part[]
+
 /* A setting of a configuration and the flag that has another name. */
 typedef struct lk_renamed {
 	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */

@@ -1,30 +1,19 @@
 /* frameworks.c: recognises the framework of a configuration file by its keys and translates the
  * file. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "io/document.h"
+#include "io/embedded.h"
+#include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
-
-static const lk_framework *const frameworks[] = {
-#define FRAMEWORK(name) &lk_framework_##name,
-	LK_FRAMEWORKS(FRAMEWORK)
-#undef FRAMEWORK
-};
 
 /* ---- DeepSpeed's file, which deepspeed.c reads */
 
-static bool deepspeed_file_is(const lk_value *root) {
-	static const char *const keys[] = {"train_micro_batch_size_per_gpu", "zero_optimization",
-	                                   "train_batch_size"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (lk_config_at(root, keys[i])) return true;
-	return false;
-}
-
-static lk_status deepspeed_file_translate(const lk_config *config, lk_words *words) {
+static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
 	(void)words;
 	LK_TRY(lk_deepspeed_tree(reading, config->root));
@@ -35,8 +24,145 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 	return lk_launch_count_gpus(reading, job, whole ? job->gbs / share : 1, 0, false);
 }
 
-const lk_framework lk_framework_deepspeed = {"deepspeed", deepspeed_file_is, NULL,
-                                             deepspeed_file_translate};
+/* ---- the frameworks, in the order of trying: stricter recognisers come first */
+
+extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
+	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
+	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
+	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
+	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
+	lk_rules_trainer[], lk_rules_verl[];
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
+	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
+	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
+	lk_keys_trainer_megatron[], lk_keys_verl[];
+
+#define KEYS(table)                   \
+	.keys = (const lk_key *const[]) { \
+		lk_keys_##table, NULL         \
+	}
+#define TRAINER                                         \
+	.keys = (const lk_key *const[]) {                   \
+		lk_keys_trainer, lk_keys_trainer_megatron, NULL \
+	}
+
+/* clang-format off */
+/* Their settings may be flags, too. */
+static const lk_framework
+	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
+	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
+	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
+
+static const lk_framework *const frameworks[] = {
+	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
+	&(const lk_framework){"primus", lk_rules_primus, .gather = lk_primus_gather, .translate = lk_primus_words},
+	&(const lk_framework){"nemo-rl", lk_rules_nemo_rl, .choose = lk_nemo_rl_keys},
+	&(const lk_framework){"verl", lk_rules_verl, KEYS(verl)},
+	&(const lk_framework){"axolotl", lk_rules_axolotl, KEYS(axolotl), .launched = true},
+	&(const lk_framework){"nanotron", lk_rules_nanotron, KEYS(nanotron)},
+	&(const lk_framework){"megatron", lk_rules_megatron_yaml, .keys = NULL},
+	&(const lk_framework){"automodel", lk_rules_automodel, KEYS(automodel)},
+	&(const lk_framework){"llama-factory", lk_rules_llama_factory_v1, KEYS(llama_factory_v1)},
+	&llama_factory,
+	&(const lk_framework){"accelerate", lk_rules_accelerate, KEYS(accelerate), .after = lk_accelerate_batch},
+	&(const lk_framework){"maxtext", lk_rules_maxtext, KEYS(maxtext)},
+	&(const lk_framework){"llm-foundry", lk_rules_llm_foundry, KEYS(llm_foundry)},
+	&(const lk_framework){"torchtitan", lk_rules_titan, .translate = lk_titan_words},
+	&(const lk_framework){"nemo", lk_rules_nemo, .keys = NULL},
+	&(const lk_framework){"megatron-bridge", lk_rules_bridge, .keys = NULL},
+	&(const lk_framework){"primus", lk_rules_primus_part, .keys = NULL},
+	&(const lk_framework){"gpt-neox", lk_rules_neox, KEYS(neox), .gather = lk_neox_gather, .after = lk_neox_batch},
+	&(const lk_framework){"deepspeed", lk_rules_deepspeed, .translate = deepspeed_file},
+	&(const lk_framework){"torchtune", lk_rules_torchtune, KEYS(torchtune)},
+	&trainer,
+};
+/* clang-format on */
+
+/* What a framework's own files state where nothing else does: data/launch/NAME.yaml, which a file
+ * is merged into. */
+static lk_status framework_defaults(lk_config *config, const lk_framework *framework) {
+	lk_arena *arena = config->reading->arena;
+	lk_value *defaults;
+	char name[64];
+	size_t size;
+	snprintf(name, sizeof name, "launch/%s.yaml", framework->name);
+	const char *text = lk_data_file(name, &size);
+	if (!text) return LK_OK;
+	LK_TRY(lk_document_parse(arena, text, size, name, &defaults, config->reading->err));
+	config->root = lk_config_merge(arena, defaults, config->root);
+	if (!config->root) return lk_oom(config->reading->err);
+	return lk_launch_assume(config->reading, "%s's defaults where nothing is stated",
+	                        framework->name);
+}
+
+/* Read keys by their tables, then apply the framework's rules, to the job of the reading; or to
+ * words. */
+static lk_status framework_job(const lk_config *config, const lk_framework *framework,
+                               lk_draft *draft, lk_words *words) {
+	const lk_key *chosen[LK_FRAMEWORK_TABLES], *const *tables = framework->keys;
+	LK_TRY(lk_rules_refuse(config, framework->rules));
+	if (framework->translate) return framework->translate(config, words);
+	if (framework->choose) framework->choose(config, chosen);
+	if (framework->choose) tables = chosen;
+	if (framework->launched) LK_TRY(lk_accelerate_read(config, draft));
+	if (tables) LK_TRY(lk_draft_read(config, tables, draft));
+	LK_TRY(lk_rules_apply(config, framework->rules, draft, words));
+	if (!tables) return LK_OK; /* its settings are words */
+	LK_TRY(lk_draft_finish(config, draft));
+	if (framework->after) LK_TRY(framework->after(config, draft));
+	return lk_draft_rollout(config, draft);
+}
+
+/* ---- settings of a launch line */
+
+static bool framework_states(const lk_key *keys, const char *key) {
+	for (; keys->path; keys++)
+		if (strcmp(keys->path, key) == 0)
+			return keys->kind == LK_KEY_FACT || keys->kind == LK_KEY_RULE;
+	return false;
+}
+
+bool lk_verl_is(const char *program) {
+	return strstr(program, "main_ppo") != NULL || strstr(program, "main_dapo") != NULL;
+}
+
+bool lk_verl_states(const char *key) {
+	return framework_states(lk_keys_verl, key);
+}
+
+bool lk_trainer_states(const char *key) {
+	return framework_states(lk_keys_trainer, key);
+}
+
+/* The framework whose flags they are. */
+static const lk_framework *framework_of_flags(const lk_config *config) {
+	if (strncmp(config->program, "openrlhf.", 9) == 0) return &openrlhf;
+	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
+}
+
+lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const char *program) {
+	lk_value root = {.kind = LK_JSON_OBJECT};
+	lk_draft draft = {.format_open = true};
+	if (!lk_members_end(settings, reading->arena, &root)) return lk_oom(reading->err);
+	lk_config config = {.reading = reading,
+	                    .file = reading->where,
+	                    .text = "",
+	                    .program = program ? program : "",
+	                    .root = &root};
+	const lk_framework *framework = framework_of_flags(&config);
+	LK_TRY(lk_config_settle(&config));
+	LK_TRY(framework_job(&config, framework, &draft, NULL));
+	if (framework == &openrlhf) {
+		reading->out->framework = framework->name;
+		return LK_OK;
+	}
+	/* Whoever asks may lay it out otherwise. */
+	lk_job *job = reading->out->job;
+	if (job->tp == 1) job->tp = 0;
+	if (job->pp == 1) job->pp = 0;
+	if (job->cp == 1) job->cp = 0;
+	return LK_OK;
+}
 
 /* ---- settings in comments ----
  *
@@ -100,15 +226,17 @@ static lk_status config_take_comments(const lk_config *config, lk_words *words) 
 
 static lk_status config_translate(lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
+	lk_draft draft = {0};
 	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
 		const lk_framework *framework = frameworks[i];
-		if (!framework->is(config->root)) continue;
+		if (!lk_rules_are(config, framework->rules)) continue;
 		LK_ASSERT(reading->out->job != NULL && words->count == 0);
 		reading->out->framework = framework->name;
+		LK_TRY(framework_defaults(config, framework));
 		if (framework->gather) LK_TRY(framework->gather(config));
 		LK_TRY(config_take_gpus(config));
 		LK_TRY(lk_config_settle(config));
-		LK_TRY(framework->translate(config, words));
+		LK_TRY(framework_job(config, framework, &draft, words));
 		return config_take_comments(config, words);
 	}
 	bool cluster;

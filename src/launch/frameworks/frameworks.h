@@ -10,35 +10,37 @@
 
 #include "launch/config/config.h"
 
-/* ---- keys_*.c */
+enum { LK_FRAMEWORK_TABLES = 5 }; /* of keys, and NULL at their end */
 typedef struct lk_framework {
 	const char *name;
-	/* Whether the document is one of its files. */
-	bool (*is)(const lk_value *root);
+	const lk_rule *rules;
+	const lk_key *const *keys; /* ends with NULL; NULL: its own function reads them */
+	bool launched;             /* by accelerate, whose file states the layout */
 	/* Before the settings: files that it names are merged in. May be NULL. */
 	lk_status (*gather)(lk_config *config);
-	/* Settings to the job of the reading; or to words of a launch line in *words. */
+	/* What is left to do with the finished job. May be NULL. */
+	lk_status (*after)(const lk_config *config, lk_draft *draft);
+	/* Choose the tables of keys by the settings. NULL: `keys` are all. */
+	void (*choose)(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
+	/* In place of keys and rules; words of a launch line go to *words. */
 	lk_status (*translate)(const lk_config *config, lk_words *words);
 } lk_framework;
 
-/* All of them, in the order of trying: stricter recognisers come first. */
-/* clang-format off */
-#define LK_FRAMEWORKS(X) \
-	X(megatron_test) X(primus) X(nemo_rl) X(verl) X(axolotl) X(nanotron) X(megatron_yaml) \
-	X(automodel) X(llama_factory_v1) X(llama_factory) X(accelerate) X(maxtext) X(mosaic) X(titan) \
-	X(nemo) X(bridge) X(primus_part) X(neox) X(deepspeed) X(torchtune) X(trainer)
-/* clang-format on */
-#define LK_FRAMEWORK_NAMED(name) extern const lk_framework lk_framework_##name;
-LK_FRAMEWORKS(LK_FRAMEWORK_NAMED)
-#undef LK_FRAMEWORK_NAMED
-
-/* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
- * says something of the job. */
-bool lk_verl_is(const char *program);
-bool lk_verl_states(const char *key);
-/* keys_openrlhf.c: whether a program is OpenRLHF's; its flags to the job of the reading. */
-bool lk_openrlhf_is(const char *program);
-lk_status lk_openrlhf_line(lk_reading *reading, lk_members *settings, const char *program);
+/* ---- keys_*.c: what rows of kind own and the table of frameworks call */
+lk_status lk_own_automodel_network(const lk_config *config, lk_draft *draft);
+lk_status lk_own_nanotron_network(const lk_config *config, lk_draft *draft);
+lk_status lk_own_nemo_rl_gpus(const lk_config *config, lk_draft *draft);
+lk_status lk_own_neox_mamba(const lk_config *config, lk_draft *draft);
+lk_status lk_own_neox_width(const lk_config *config, lk_draft *draft);
+lk_status lk_accelerate_batch(const lk_config *config, lk_draft *draft);
+lk_status lk_neox_batch(const lk_config *config, lk_draft *draft);
+lk_status lk_trainer_batches(const lk_config *config, lk_draft *draft);
+lk_status lk_neox_gather(lk_config *config);
+lk_status lk_primus_gather(lk_config *config);
+lk_status lk_megatron_test(const lk_config *config, lk_words *words);
+void lk_nemo_rl_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
+lk_status lk_primus_words(const lk_config *config, lk_words *words);
+lk_status lk_titan_words(const lk_config *config, lk_words *words);
 
 /* ---- frameworks.c */
 /* Translates a file. `words` gets the words of a launch line where the framework is one of
@@ -48,16 +50,20 @@ lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_
 lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size, const char *name,
                               const lk_launch_given *given, lk_words *words);
 
+/* Programs whose settings are flags or words of a launch line: verl's, OpenRLHF's, those that take
+ * the arguments of a Trainer. */
+bool lk_verl_is(const char *program);
+bool lk_verl_states(const char *key); /* the key says something of the job */
+bool lk_trainer_states(const char *key);
+/* Flags to the job of the reading. `program` may be NULL. */
+lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const char *program);
+
 /* keys_accelerate.c: what the file that accelerate is launched with states; nothing without one. */
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft);
 
 /* keys_titan.c: the number format of linear layers by torchtitan's model.converters, as a setting
  * in front of a launch line. */
 lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
-
-/* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
-bool lk_trainer_states(const char *key); /* the key says something of the job */
-lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
 
 /* recipes.c: networks by the names of recipes. */
 typedef struct lk_recipe {

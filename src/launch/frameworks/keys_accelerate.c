@@ -10,41 +10,19 @@
 
 LK_KEYS(accelerate);
 
-/* A degree of 1 leaves that of the other kind of sequence parallelism. */
-/* A file written by hand may lack compute_environment. */
-static bool accelerate_is(const lk_value *root) {
-	static const char *const others[] = {"compute_environment", "num_processes", "fsdp_config",
-	                                     "deepspeed_config"};
-	if (!lk_config_at(root, "distributed_type")) return false;
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (lk_config_at(root, others[i])) return true;
-	return false;
-}
+LK_RULES(accelerate);
 
 static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {lk_keys_accelerate, NULL};
 	LK_TRY(lk_draft_read(config, tables, draft));
-	if (strcmp(draft->strategy, "FSDP") == 0 && !*draft->sharding_name)
-		lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
-	if (strcmp(draft->strategy, "DEEPSPEED") != 0) return LK_OK;
-	lk_copy(draft->job.stack, sizeof draft->job.stack, "deepspeed");
-	if (draft->zero > 0 || *draft->deepspeed) return LK_OK;
-	draft->zero = 2 + 1;
-	LK_TRY(lk_launch_assume(config->reading, "ZeRO stage 2: accelerate's default (zero_stage)"));
-	return LK_OK;
+	return lk_rules_apply(config, lk_rules_accelerate, draft, NULL);
 }
 
-static lk_status accelerate_translate(const lk_config *config, lk_words *words) {
-	lk_draft draft = {.shard_beside_cp = true};
-	(void)words;
-	LK_TRY(accelerate_facts(config, &draft));
-	LK_TRY(lk_draft_finish(config, &draft));
-	if (draft.accumulation == 0) config->reading->out->job->microbatches = 0;
+/* A batch that nothing states stays open. */
+lk_status lk_accelerate_batch(const lk_config *config, lk_draft *draft) {
+	if (draft->accumulation == 0) config->reading->out->job->microbatches = 0;
 	return LK_OK;
 }
-
-const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
-                                              accelerate_translate};
 
 /* Published configurations that are not here, by their names: deepspeed_zero3.yaml, fsdp2.yaml,
  * multi_gpu.yaml. NULL: the name says nothing. */
@@ -83,7 +61,8 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 	else
 		LK_TRY(lk_document_parse(reading->arena, inner->text, inner->size, name, &config->root,
 		                         reading->err));
-	if (config->root->kind == LK_JSON_OBJECT && accelerate_is(config->root)) return LK_OK;
+	if (config->root->kind == LK_JSON_OBJECT && lk_rules_are(config, lk_rules_accelerate))
+		return LK_OK;
 	return lk_config_fail(config, name, "it is not a configuration of accelerate",
 	                      "accelerate config writes one");
 }

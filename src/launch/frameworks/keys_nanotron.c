@@ -4,17 +4,8 @@
  *     global batch = micro_batch_size * batch_accumulation_per_replica * dp;  gpus = dp tp pp cp */
 #include <string.h>
 
-#include "base/text.h"
-#include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 #include "model/read/read.h"
-
-LK_KEYS(nanotron);
-
-static bool nanotron_is(const lk_value *root) {
-	return lk_config_at(root, "parallelism") && lk_config_at(root, "tokens") &&
-	       lk_config_at(root, "model.model_config");
-}
 
 static int nanotron_whole(const lk_value *value, const char *key) {
 	const lk_value *member = lk_config_at(value, key);
@@ -23,7 +14,8 @@ static int nanotron_whole(const lk_value *value, const char *key) {
 	return fits ? (int)member->number : 0;
 }
 
-static lk_status nanotron_network(const lk_config *config, lk_model *model) {
+lk_status lk_own_nanotron_network(const lk_config *config, lk_draft *draft) {
+	lk_model *model = &draft->job.model;
 	const lk_value *shape = lk_config_at(config->root, "model.model_config");
 	const lk_value *experts = lk_config_at(shape, "moe_config");
 	static const char *const types[][2] = {{"is_qwen2_config", "qwen2"},
@@ -49,22 +41,3 @@ static lk_status nanotron_network(const lk_config *config, lk_model *model) {
 	model->moe_every = 1;
 	return lk_model_check(model, config->reading->where, config->reading->err);
 }
-
-static lk_status nanotron_translate(const lk_config *config, lk_words *words) {
-	static const lk_key *const tables[] = {lk_keys_nanotron, NULL};
-	lk_draft draft = {0};
-	(void)words;
-	LK_TRY(lk_draft_read(config, tables, &draft));
-	LK_TRY(nanotron_network(config, &draft.job.model));
-	int64_t all = 1;
-	const int degrees[] = {draft.dp, draft.job.tp, draft.job.pp, draft.job.cp};
-	for (int i = 0; i < 4 && all <= LK_JOB_GPUS; i++)
-		if (degrees[i] > 1) all *= degrees[i];
-	if (all <= LK_JOB_GPUS) draft.all_gpus = (int)all;
-	if (draft.job.vocab_multiple == 0) draft.job.vocab_multiple = 1;
-	lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron");
-	if (draft.job.tp <= 1) draft.job.tp_overlap = LK_OFF;
-	return lk_draft_finish(config, &draft);
-}
-
-const lk_framework lk_framework_nanotron = {"nanotron", nanotron_is, NULL, nanotron_translate};

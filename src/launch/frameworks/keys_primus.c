@@ -26,10 +26,6 @@ static const lk_value *primus_module(const lk_value *root) {
 	return NULL;
 }
 
-static bool primus_is(const lk_value *root) {
-	return primus_module(root) != NULL && lk_config_at(primus_module(root), "framework") != NULL;
-}
-
 /* "llama3.yaml" of models/ or modules/FRAMEWORK/, wherever primus/configs lies above the file. */
 static lk_status primus_preset(lk_config *config, const char *kind, const char *framework,
                                const char *name, lk_value **out) {
@@ -60,7 +56,7 @@ static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
 	return patch && strcmp(patch, "true") == 0 ? all : lk_config_merge(arena, all, &off);
 }
 
-static lk_status primus_gather(lk_config *config) {
+lk_status lk_primus_gather(lk_config *config) {
 	lk_arena *arena = config->reading->arena;
 	LK_TRY(lk_config_fill(config, config->root));
 	const lk_value *module = primus_module(config->root);
@@ -167,8 +163,7 @@ static lk_status primus_own_settings(const lk_config *config, lk_config *own) {
 	return LK_OK;
 }
 
-static lk_status primus_translate(const lk_config *config, lk_words *words) {
-	static const char *const all[] = {"", NULL};
+lk_status lk_primus_words(const lk_config *config, lk_words *words) {
 	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
 	int nodes = primus_variable(config, "NNODES"),
 		per_node = primus_variable(config, "GPUS_PER_NODE");
@@ -179,17 +174,9 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 		LK_TRY(lk_launch_assume(
 			config->reading, "a node of 8 GPUs, or as many as the degrees need (--var NNODES=)"));
 	if (strcmp(framework, "megatron") == 0) {
-		const char *type = lk_config_text(lk_config_at(config->root, "model_type"));
-		if (type && strcmp(type, "mamba") == 0)
-			return lk_config_fail(
-				config, "model_type",
-				"hybrids whose layers Primus's own module specification orders are "
-				"not modelled",
-				"networks of attention layers, and Megatron-LM's hybrids by "
-				"--hybrid-layer-pattern, can be predicted");
 		lk_config own;
 		LK_TRY(primus_own_settings(config, &own));
-		LK_TRY(lk_config_megatron_words(&own, all, "pretrain_gpt.py", nodes, per_node, words));
+		LK_TRY(lk_config_megatron_words(&own, "*", "pretrain_gpt.py", nodes, per_node, words));
 		if (lk_config_on(config->root, "use_turbo_deepep")) {
 			LK_TRY(lk_config_word(config, "--moe-token-dispatcher-type", words));
 			LK_TRY(lk_config_word(config, "flex", words));
@@ -207,22 +194,3 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	snprintf(what, sizeof what, "the back end %.40s is not read", framework);
 	return lk_config_fail(config, "framework", what, "megatron and torchtitan are");
 }
-
-const lk_framework lk_framework_primus = {"primus", primus_is, primus_gather, primus_translate};
-
-/* ---- presets, which jobs are made of */
-
-static bool primus_part_is(const lk_value *root) {
-	bool module = lk_config_at(root, "extends") != NULL;
-	bool flavor = lk_config_at(root, "model.flavor") && lk_config_at(root, "job");
-	return (module || flavor) && !lk_config_at(root, "training") && !lk_config_at(root, "modules");
-}
-
-static lk_status primus_part_translate(const lk_config *config, lk_words *words) {
-	(void)words;
-	return lk_config_fail(config, "extends", "it is a preset of Primus, a part of jobs",
-	                      "give the file of a job, with modules: in it");
-}
-
-const lk_framework lk_framework_primus_part = {"primus", primus_part_is, NULL,
-                                               primus_part_translate};

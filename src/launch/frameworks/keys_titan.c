@@ -5,12 +5,6 @@
 #include "base/text.h"
 #include "launch/frameworks/frameworks.h"
 
-static bool titan_is(const lk_value *root) {
-	return lk_config_at(root, "training") &&
-	       (lk_config_at(root, "model.flavor") || lk_config_at(root, "parallelism") ||
-	        lk_config_at(root, "activation_checkpoint"));
-}
-
 lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {
 	static const struct {
 		const char *part, *setting;
@@ -26,7 +20,7 @@ lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {
 	return LK_OK;
 }
 
-static lk_status titan_translate(const lk_config *config, lk_words *words) {
+lk_status lk_titan_words(const lk_config *config, lk_words *words) {
 	static const char *const front[] = {"torchrun", "-m", "torchtitan.train"};
 	LK_TRY(lk_titan_numbers(config, words));
 	for (size_t i = 0; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
@@ -43,5 +37,3 @@ static lk_status titan_translate(const lk_config *config, lk_words *words) {
 	                                         "(activation_checkpoint.mode)"));
 	return lk_config_word(config, "--activation_checkpoint.mode=selective", words);
 }
-
-const lk_framework lk_framework_titan = {"torchtitan", titan_is, NULL, titan_translate};

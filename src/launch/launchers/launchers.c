@@ -15,211 +15,6 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
-typedef enum launcher {
-	TORCHRUN = 1,
-	SLURM = 2,
-	MPI = 4,
-	DEEPSPEED = 8,
-	ACCELERATE = 16,
-	PYTHON = 32,
-	WRAPPER = 64,
-	SHELL = 128,
-	COMPOSER = 256
-} launcher;
-
-static const struct {
-	const char *name;
-	launcher kind;
-} programs[] = {
-	{"torchrun", TORCHRUN},
-	{"srun", SLURM},
-	{"mpirun", MPI},
-	{"mpiexec", MPI},
-	{"mpiexec.hydra", MPI},
-	{"orterun", MPI},
-	{"prterun", MPI},
-	{"deepspeed", DEEPSPEED},
-	{"accelerate", ACCELERATE},
-	{"accelerate-launch", ACCELERATE},
-	{"composer", COMPOSER},
-	{"composer.cli.launcher", COMPOSER},
-	{"torch.distributed.run", TORCHRUN},
-	{"torch.distributed.launch", TORCHRUN},
-	{"deepspeed.launcher.runner", DEEPSPEED},
-	{"accelerate.commands.launch", ACCELERATE},
-	{"env", WRAPPER},
-	{"nohup", WRAPPER},
-	{"exec", WRAPPER},
-	{"time", WRAPPER},
-	{"stdbuf", WRAPPER},
-	{"numactl", WRAPPER},
-	{"taskset", WRAPPER},
-	{"nice", WRAPPER},
-	{"timeout", WRAPPER},
-	{"nsys", WRAPPER},
-	{"ncu", WRAPPER},
-	{"singularity", WRAPPER},
-	{"apptainer", WRAPPER},
-	{"docker", WRAPPER},
-	{"podman", WRAPPER},
-	{"sudo", WRAPPER},
-	{"uv", WRAPPER},
-	{"xargs", WRAPPER},
-	{"bash", SHELL},
-	{"sh", SHELL},
-	{"zsh", SHELL},
-};
-
-typedef enum meaning {
-	PER_NODE,
-	NODES,
-	TOTAL,
-	TASKS_PER_NODE,
-	LISTED,
-	VALUE,
-	CONFIG,  /* of accelerate */
-	EXPORT,  /* ALL,NAME=value,... for the environment of what is started */
-	PAIR,    /* NAME value, two words, likewise */
-	ARGUMENT /* what is started */
-} meaning;
-
-static const struct {
-	int launchers;
-	const char *name;
-	meaning means;
-} options[] = {
-	{TORCHRUN, "nproc_per_node", PER_NODE},
-	{TORCHRUN, "nnodes", NODES},
-	{TORCHRUN, "node_rank", VALUE},
-	{TORCHRUN, "master_addr", VALUE},
-	{TORCHRUN, "master_port", VALUE},
-	{TORCHRUN, "rdzv_backend", VALUE},
-	{TORCHRUN, "rdzv_endpoint", VALUE},
-	{TORCHRUN, "rdzv_id", VALUE},
-	{TORCHRUN, "rdzv_conf", VALUE},
-	{TORCHRUN, "max_restarts", VALUE},
-	{TORCHRUN, "monitor_interval", VALUE},
-	{TORCHRUN, "start_method", VALUE},
-	{TORCHRUN, "role", VALUE},
-	{TORCHRUN, "log_dir", VALUE},
-	{TORCHRUN, "redirects", VALUE},
-	{TORCHRUN, "r", VALUE},
-	{TORCHRUN, "tee", VALUE},
-	{TORCHRUN, "t", VALUE},
-	{TORCHRUN, "local_addr", VALUE},
-	{TORCHRUN, "logs_specs", VALUE},
-	{TORCHRUN, "local_ranks_filter", VALUE},
-	{TORCHRUN, "local_ranks_stdout", VALUE},
-	{COMPOSER, "n", PER_NODE},
-	{COMPOSER, "nproc", PER_NODE},
-	{COMPOSER, "world_size", TOTAL},
-	{COMPOSER, "node_rank", VALUE},
-	{COMPOSER, "base_rank", VALUE},
-	{COMPOSER, "master_addr", VALUE},
-	{COMPOSER, "master_port", VALUE},
-	{SLURM, "N", NODES},
-	{SLURM, "nodes", NODES},
-	{SLURM, "n", TOTAL},
-	{SLURM, "ntasks", TOTAL},
-	{SLURM, "ntasks_per_node", TASKS_PER_NODE},
-	{SLURM, "tasks_per_node", TASKS_PER_NODE},
-	{SLURM, "gpus_per_node", PER_NODE},
-	{SLURM, "gres", PER_NODE},
-	{SLURM, "container_image", VALUE},
-	{SLURM, "container_mounts", VALUE},
-	{SLURM, "container_name", VALUE},
-	{SLURM, "container_workdir", VALUE},
-	{SLURM, "container_env", VALUE},
-	{SLURM, "output", VALUE},
-	{SLURM, "o", VALUE},
-	{SLURM, "error", VALUE},
-	{SLURM, "e", VALUE},
-	{SLURM, "job_name", VALUE},
-	{SLURM, "J", VALUE},
-	{SLURM, "partition", VALUE},
-	{SLURM, "p", VALUE},
-	{SLURM, "account", VALUE},
-	{SLURM, "A", VALUE},
-	{SLURM, "time", VALUE},
-	{SLURM, "t", VALUE},
-	{SLURM, "mpi", VALUE},
-	{SLURM, "cpus_per_task", VALUE},
-	{SLURM, "c", VALUE},
-	{SLURM, "cpu_bind", VALUE},
-	{SLURM, "chdir", VALUE},
-	{SLURM, "D", VALUE},
-	{SLURM, "mem", VALUE},
-	{SLURM, "exclude", VALUE},
-	{SLURM, "x", VALUE},
-	{SLURM, "nodelist", VALUE},
-	{SLURM, "w", VALUE},
-	{SLURM, "qos", VALUE},
-	{SLURM, "q", VALUE},
-	{SLURM, "reservation", VALUE},
-	{SLURM, "constraint", VALUE},
-	{SLURM, "C", VALUE},
-	{SLURM, "hint", VALUE},
-	{SLURM, "distribution", VALUE},
-	{SLURM, "m", VALUE},
-	{SLURM, "dependency", VALUE},
-	{SLURM, "d", VALUE},
-	{SLURM, "input", VALUE},
-	{SLURM, "i", VALUE},
-	{SLURM, "wait", VALUE},
-	{SLURM, "W", VALUE},
-	{SLURM, "comment", VALUE},
-	{SLURM, "mail_type", VALUE},
-	{SLURM, "mail_user", VALUE},
-	{SLURM, "signal", VALUE},
-	{SLURM, "network", VALUE},
-	{SLURM, "accel_bind", VALUE},
-	{SLURM, "gpu_bind", VALUE},
-	{SLURM, "licenses", VALUE},
-	{SLURM, "L", VALUE},
-	{SLURM, "array", VALUE},
-	{SLURM, "a", VALUE},
-	{SLURM, "G", TOTAL},
-	{SLURM, "gpus", TOTAL},
-	{SLURM, "export", EXPORT},
-	{MPI, "genv", PAIR},
-	{MPI, "env", PAIR},
-	{MPI, "np", TOTAL},
-	{MPI, "n", TOTAL},
-	{MPI, "c", TOTAL},
-	{MPI, "N", TASKS_PER_NODE},
-	{MPI, "npernode", TASKS_PER_NODE},
-	{MPI, "ppn", TASKS_PER_NODE},
-	{DEEPSPEED, "num_gpus", PER_NODE},
-	{DEEPSPEED, "num_nodes", NODES},
-	{DEEPSPEED, "include", LISTED},
-	{DEEPSPEED, "i", LISTED},
-	{DEEPSPEED, "exclude", VALUE},
-	{DEEPSPEED, "e", VALUE},
-	{DEEPSPEED, "hostfile", VALUE},
-	{DEEPSPEED, "H", VALUE},
-	{DEEPSPEED, "master_port", VALUE},
-	{DEEPSPEED, "master_addr", VALUE},
-	{DEEPSPEED, "launcher", VALUE},
-	{DEEPSPEED, "launcher_args", VALUE},
-	{DEEPSPEED, "node_rank", VALUE},
-	{DEEPSPEED, "ssh_port", VALUE},
-	{DEEPSPEED, "autotuning", VALUE},
-	{ACCELERATE, "num_processes", TOTAL},
-	{ACCELERATE, "config_file", CONFIG},
-	{ACCELERATE, "num_machines", VALUE},
-	{ACCELERATE, "machine_rank", VALUE},
-	{ACCELERATE, "main_process_ip", VALUE},
-	{ACCELERATE, "main_process_port", VALUE},
-	{PYTHON, "W", VALUE},
-	{PYTHON, "X", VALUE},
-	{PYTHON | ACCELERATE, "m", ARGUMENT},
-	{SHELL, "c", ARGUMENT},
-	{SHELL, "lc", ARGUMENT},
-	{SHELL, "ec", ARGUMENT},
-	{SHELL, "xc", ARGUMENT},
-	{SHELL, "o", VALUE},
-};
-
 static const char *launchers_base_name(const char *word) {
 	const char *slash = strrchr(word, '/');
 	return slash != NULL ? slash + 1 : word;
@@ -228,10 +23,10 @@ static const char *launchers_base_name(const char *word) {
 /* 0 where the word is no program that is known. */
 static int launchers_program(const char *word) {
 	const char *base = launchers_base_name(word);
-	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-		if (strcmp(base, programs[i].name) == 0) return programs[i].kind;
+	for (const lk_launcher_program *program = lk_launcher_programs; program->name; program++)
+		if (strcmp(base, program->name) == 0) return program->launcher;
 	if (strncmp(base, "python", 6) == 0 && strspn(base + 6, "0123456789.") == strlen(base + 6))
-		return PYTHON;
+		return LK_LAUNCHER_PYTHON;
 	return 0;
 }
 
@@ -266,7 +61,8 @@ lk_launch_own lk_launch_own_script(const char *word) {
 bool lk_launch_starts(const char *word) {
 	int kind = launchers_program(word);
 	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
-	       (kind != 0 && kind != WRAPPER && kind != SHELL) || lk_ends_in(word, ".py");
+	       (kind != 0 && kind != LK_LAUNCHER_WRAPPER && kind != LK_LAUNCHER_SHELL) ||
+	       lk_ends_in(word, ".py");
 }
 
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {
@@ -332,43 +128,46 @@ static lk_status ranks_add_export(lk_reading *reading, const char *list, lk_laun
 	return ranks_add_settings(reading, lines, ranks);
 }
 
-static lk_status launchers_apply(lk_reading *reading, meaning means, const char *option,
+static lk_status launchers_apply(lk_reading *reading, lk_option_means means, const char *option,
                                  const lk_word *value, lk_launch_ranks *ranks) {
 	switch (means) {
-	case PER_NODE: return launchers_read_count(reading, option, value, true, &ranks->per_node);
-	case NODES:
+	case LK_OPTION_PER_NODE:
+		return launchers_read_count(reading, option, value, true, &ranks->per_node);
+	case LK_OPTION_NODES:
 		return launchers_read_count(reading, option, value, ranks->nodes == 0, &ranks->nodes);
-	case TOTAL: return launchers_read_count(reading, option, value, true, &ranks->total);
-	case TASKS_PER_NODE:
+	case LK_OPTION_TOTAL: return launchers_read_count(reading, option, value, true, &ranks->total);
+	case LK_OPTION_TASKS_PER_NODE:
 		return launchers_read_count(reading, option, value, true, &ranks->tasks_per_node);
-	case LISTED:
+	case LK_OPTION_LISTED:
 		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		read_listed(value->text, ranks);
 		return LK_OK;
-	case CONFIG:
+	case LK_OPTION_CONFIG:
 		if (value->unknown != NULL) return unknown_value(reading, option, value);
 		ranks->accelerate = value->text;
 		return LK_OK;
-	case EXPORT: return ranks_add_export(reading, value->text, ranks);
+	case LK_OPTION_EXPORT: return ranks_add_export(reading, value->text, ranks);
 	default: return LK_OK;
 	}
 }
 
-/* By name, '-' and '_' alike; -1 if unknown. */
-static int find_option(int kind, const char *name, size_t length) {
-	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-		const char *known = options[i].name;
-		if ((options[i].launchers & kind) == 0 || strlen(known) != length) continue;
+/* By name, '-' and '_' alike; NULL if unknown. Settings of accelerate's file are apart. */
+static const lk_launcher_option *find_option(int kind, const char *name, size_t length,
+                                             bool setting) {
+	for (const lk_launcher_option *option = lk_launcher_options; option->name; option++) {
+		const char *known = option->name;
+		if (!(option->launchers & kind) || strlen(known) != length) continue;
+		if ((option->means == LK_OPTION_SETTING) != setting) continue;
 		size_t n = 0;
 		while (n < length && (name[n] == known[n] || (name[n] == '-' && known[n] == '_'))) n++;
-		if (n == length) return (int)i;
+		if (n == length) return option;
 	}
-	return -1;
+	return NULL;
 }
 
 /* One option of a launcher as written: "--nnodes=4", "--nnodes 4", "-N4". */
 struct option {
-	int at; /* in options, -1 unknown */
+	const lk_launcher_option *row; /* NULL: unknown */
 	lk_word value;
 	bool needs_next; /* the value is the next word */
 };
@@ -378,24 +177,43 @@ static struct option split_option(int kind, const lk_word *word) {
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
 	struct option o = {
-		.at = find_option(kind, name, length),
+		.row = find_option(kind, name, length, false),
 		.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
-	bool glued = o.at < 0 && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
+	bool glued =
+		o.row == NULL && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {
-		o.at = find_option(kind, name, 1);
+		o.row = find_option(kind, name, 1, false);
 		o.value.text = name + 1;
 	}
-	o.needs_next = o.at >= 0 && equals == NULL && !glued;
+	o.needs_next = o.row != NULL && equals == NULL && !glued;
 	return o;
 }
 
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
-	if ((kind & (TORCHRUN | COMPOSER | DEEPSPEED | PYTHON | SHELL)) != 0 || word->unknown != NULL)
+	if ((kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_COMPOSER | LK_LAUNCHER_DEEPSPEED |
+	             LK_LAUNCHER_PYTHON | LK_LAUNCHER_SHELL)) != 0 ||
+	    word->unknown != NULL)
 		return true;
 	return launchers_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
 	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
+}
+
+/* The key of a configuration that a flag of accelerate launch states (accelerate/commands/launch.py),
+ * and in *value what a flag without one means; NULL: it says nothing of the layout, or out of
+ * memory. */
+static const char *accelerate_key(lk_arena *arena, const char *flag, const char **value) {
+	char name[96];
+	const lk_launcher_option *row = find_option(LK_LAUNCHER_ACCELERATE, flag, strlen(flag), true);
+	if (row != NULL && row->value != NULL) *value = row->value;
+	if (row != NULL) return row->key;
+	lk_copy(name, sizeof name, flag);
+	for (char *c = name; *c; c++)
+		if (*c == '-') *c = '_';
+	if (strncmp(name, "fsdp_", 5) == 0) return lk_arena_printf(arena, "fsdp_config.%s", name);
+	bool mesh = strncmp(name, "parallelism_config_", 19) == 0;
+	return mesh ? lk_arena_printf(arena, "parallelism_config.%s", name) : NULL;
 }
 
 /* --fsdp_offload_params true, --use_fsdp: flags that override accelerate's file. *used: the next
@@ -406,12 +224,12 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 	const char *text = words[0].text + strspn(words[0].text, "-"), *equals = strchr(text, '='),
 			   *value = "true";
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
-	const char *key = lk_accelerate_key(reading->arena, name, &value);
+	const char *key = accelerate_key(reading->arena, name, &value);
 	*used = false;
 	if (key == NULL) return LK_OK;
 	lk_word given = {.text = equals != NULL ? equals + 1 : value, .unknown = words[0].unknown};
 	bool next = equals == NULL && count > 1 && words[1].text[0] != '-' &&
-	            (words[1].unknown != NULL || !is_target(ACCELERATE, &words[1]));
+	            (words[1].unknown != NULL || !is_target(LK_LAUNCHER_ACCELERATE, &words[1]));
 	*used = next && strcmp(value, "true") == 0;
 	if (*used) given = words[1];
 	if (given.unknown != NULL) return unknown_value(reading, name, &given);
@@ -434,13 +252,13 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 		}
 		struct option o = split_option(kind, &words[i]);
 		bool value = false;
-		if (o.at < 0 && kind == ACCELERATE)
+		if (o.row == NULL && kind == LK_LAUNCHER_ACCELERATE)
 			LK_TRY(launcher_accelerate_flag(reading, words + i, count - i, ranks, &value));
 		i += value;
-		if (o.at < 0) continue;
+		if (o.row == NULL) continue;
 		if (o.needs_next && ++i >= count) break;
 		if (o.needs_next) o.value = words[i];
-		if (options[o.at].means == PAIR && !lk_launch_setting(&o.value)) {
+		if (o.row->means == LK_OPTION_PAIR && !lk_launch_setting(&o.value)) {
 			const char *set = i + 1 >= count ? NULL
 			                                 : lk_arena_printf(reading->arena, "%s=%s",
 			                                                   o.value.text, words[i + 1].text);
@@ -448,12 +266,10 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 			if (set == NULL) return lk_oom(reading->err);
 			LK_TRY(ranks_add_settings(reading, set, ranks));
 			i++;
-		} else if (options[o.at].means == PAIR)
+		} else if (o.row->means == LK_OPTION_PAIR)
 			LK_TRY(ranks_add_settings(reading, o.value.text, ranks));
-		else if (options[o.at].means == ARGUMENT) *argument = &words[i];
-		else
-			LK_TRY(
-				launchers_apply(reading, options[o.at].means, options[o.at].name, &o.value, ranks));
+		else if (o.row->means == LK_OPTION_ARGUMENT) *argument = &words[i];
+		else LK_TRY(launchers_apply(reading, o.row->means, o.row->name, &o.value, ranks));
 	}
 	*used = i < count ? i : count;
 	return LK_OK;
@@ -468,7 +284,7 @@ lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ra
 	for (char *at = strtok_r(text, " \t\r", &save); at != NULL && count < 64;
 	     at = strtok_r(NULL, " \t\r", &save))
 		words[count++] = (lk_word){.text = at};
-	return launcher_options(reading, SLURM, words, count, ranks, &used, &argument);
+	return launcher_options(reading, LK_LAUNCHER_SLURM, words, count, ranks, &used, &argument);
 }
 
 bool lk_launch_setting(const lk_word *word) {
@@ -522,7 +338,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	if (own.accelerate != NULL) ranks->accelerate = own.accelerate;
 	if (own.accelerate_flags != NULL) ranks->accelerate_flags = own.accelerate_flags;
 	if (own.settings != NULL) ranks->settings = own.settings; /* an outer one's are read by now */
-	if (kind == SHELL) {
+	if (kind == LK_LAUNCHER_SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
@@ -534,8 +350,10 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 		out->used--;                                /* python -m torch.distributed.run */
 	LK_ASSERT(out->used > 0 && out->used <= count); /* so that reading goes on */
 	bool direct =
-		(kind & (TORCHRUN | DEEPSPEED | PYTHON)) != 0 && argument == NULL && out->used < count;
-	if (direct && !(kind != PYTHON && launchers_program(words[out->used].text) == PYTHON))
+		(kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_DEEPSPEED | LK_LAUNCHER_PYTHON)) != 0 &&
+		argument == NULL && out->used < count;
+	if (direct && !(kind != LK_LAUNCHER_PYTHON &&
+	                launchers_program(words[out->used].text) == LK_LAUNCHER_PYTHON))
 		out->program = &words[out->used++];
 	return LK_OK;
 }

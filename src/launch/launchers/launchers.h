@@ -4,6 +4,44 @@
 
 #include "launch/reading/reading.h"
 
+/* Rows of data/launch/launcher_programs.csv and launcher_options.csv; the last one has no name. */
+typedef enum lk_launcher_kind {
+	LK_LAUNCHER_TORCHRUN = 1,
+	LK_LAUNCHER_SLURM = 2,
+	LK_LAUNCHER_MPI = 4,
+	LK_LAUNCHER_DEEPSPEED = 8,
+	LK_LAUNCHER_ACCELERATE = 16,
+	LK_LAUNCHER_PYTHON = 32,
+	LK_LAUNCHER_WRAPPER = 64,
+	LK_LAUNCHER_SHELL = 128,
+	LK_LAUNCHER_COMPOSER = 256
+} lk_launcher_kind;
+typedef struct lk_launcher_program {
+	const char *name;
+	int launcher;
+} lk_launcher_program;
+extern const lk_launcher_program lk_launcher_programs[];
+typedef enum lk_option_means {
+	LK_OPTION_PER_NODE,
+	LK_OPTION_NODES,
+	LK_OPTION_TOTAL,
+	LK_OPTION_TASKS_PER_NODE,
+	LK_OPTION_LISTED,
+	LK_OPTION_VALUE,
+	LK_OPTION_CONFIG,
+	LK_OPTION_SETTING,
+	LK_OPTION_EXPORT,
+	LK_OPTION_PAIR,
+	LK_OPTION_ARGUMENT
+} lk_option_means;
+typedef struct lk_launcher_option {
+	const char *name;
+	int launchers; /* bits of lk_launcher_kind */
+	lk_option_means means;
+	const char *key, *value; /* of SETTING */
+} lk_launcher_option;
+extern const lk_launcher_option lk_launcher_options[];
+
 /* launchers.c. */
 typedef struct lk_launched {
 	size_t used;            /* words of the launcher, its target included where it is named below */
@@ -39,9 +77,4 @@ const lk_command_of *lk_launch_command(const char *word);
 /* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
  */
 const char *lk_launch_other_work(const char *program);
-/* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
- * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or
- * out of memory. */
-const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **value);
-
 #endif
