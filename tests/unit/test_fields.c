@@ -138,7 +138,7 @@ static void test_json(void **state) {
 static lk_status write_rows(FILE *out, lk_error *err) {
 	static const char *const keys[] = {"shown:twice", "seconds", "truth",   "none",
 	                                   "lost_pctg",   "inside",  "unknown", NULL};
-	static const lk_columns columns = {"samples", &sample_record, keys};
+	static const lk_columns columns = {"samples", &sample_record, .keys = keys};
 	lk_table *table = lk_fields_rows(&columns, &sample, &sample, 1);
 	assert_non_null(table);
 	lk_status status = lk_table_write(table, LK_FORMAT_CSV, false, out, err);

@@ -57,6 +57,8 @@ void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_f
 	*found->shown = '\0';
 	if (field->get) field->get(subject, found);
 	else load(field, subject, found);
+	if (field->times > 0) found->number *= field->times;
+	if (field->over > 0) found->number /= field->over;
 	if (field->per_cent) found->number = per_cent_of(field, subject, found->number);
 	if (field->there && !field->there(subject)) {
 		found->number = NAN;

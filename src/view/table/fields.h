@@ -74,6 +74,7 @@ typedef struct lk_answer_field {
 	lk_field_known known;
 	bool per_cent;         /* the value is a part: per cent of the member at `whole`, of its kind */
 	size_t whole;          /* 0: the value is a share */
+	double times, over;    /* the value is the member times and over these; 0: as it is */
 	lk_shown *shown;       /* NULL: %.6g */
 	lk_field_get *get;     /* instead of `at` */
 	lk_field_there *there; /* else null */
@@ -84,6 +85,7 @@ typedef struct lk_answer_field {
 	lk_field_rows *rows;        /* ROWS */
 	int which;
 	const char *type; /* as the schemas state it, where kind and known do not say it */
+	size_t width;     /* of a text for people, who get its beginning; 0: all of it; at most 100 */
 	bool hidden;      /* a column for programs only */
 	bool right;       /* a column of texts that is aligned to the right */
 	bool column;      /* of tables only: no member of JSON */
@@ -171,6 +173,8 @@ typedef struct lk_columns {
 	const char *name; /* of the table */
 	const lk_answer_record *record;
 	const char *const *keys;
+	bool all;    /* people see the hidden ones too */
+	bool people; /* they read it: texts are cut to the widths of their rows */
 } lk_columns;
 
 /* An empty table; NULL when memory runs out. */

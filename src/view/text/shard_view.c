@@ -122,9 +122,9 @@ const lk_document lk_shard_document = {"shard", "`shard -o json`", &answer_recor
 /* ---- tables ---- */
 
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
-	static const lk_columns ranks = {"ranks", &rank_record, NULL},
-							pieces = {"pieces", &piece_record, NULL},
-							sharders = {"sharders", &tried_record, NULL};
+	static const lk_columns ranks = {"ranks", &rank_record, .keys = NULL},
+							pieces = {"pieces", &piece_record, .keys = NULL},
+							sharders = {"sharders", &tried_record, .keys = NULL};
 	if (which == LK_SHARD_RANKS)
 		return lk_fields_rows(&ranks, answer, answer->ranks, answer->rank_count);
 	if (which == LK_SHARD_TRIED)

@@ -24,18 +24,8 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
  * top rows and the begin of long names, programs everything. */
 lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool people);
 
-/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read
- * per cent as well, as HTA has it). NAN: empty. */
-void lk_put_ns(lk_table *table, double ns);
-void lk_put_seconds(lk_table *table, double seconds);
-void lk_put_pctg(lk_table *table, double part, double whole);
-void lk_put_count(lk_table *table, double count);
-/* A number as `shown` writes it; empty of 0, which stands for what is not known or was not asked.
- */
-void lk_put_known(lk_table *table, double number,
-                  char *shown(double number, char *out, size_t size));
-/* A name in `width` columns, 48 at most; the end of a longer one is dots. */
-void lk_put_cut(lk_table *table, const char *name, size_t width);
+/* How many of the rows people are shown; `top` 0: all. */
+int lk_shown_rows(int count, int top);
 
 /* Ways to run a step of reinforcement learning, a row each. `people`: without the columns that
  * repeat what others say. */
