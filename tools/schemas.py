@@ -29,10 +29,6 @@ TYPES = {
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
-    "calibrate": ("`calibrate KIND -o json`", """{rows:[{family:text subject:text? variant:text? numbers:{*:num?} points:int
-        error:num? date:text source:text?}] command:text}"""),
-    "table": ("`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
-    "version": ("`--version -o json`", "{commit:text? features:{*:bool}}"),
     "compile-check": ("`compile check -o json`",
         "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule]}]}"),
     "compile-print": ("`compile print -o json`",

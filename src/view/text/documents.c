@@ -9,11 +9,24 @@
 
 enum { TYPE = 8000 };
 
+/* What lk_table_write writes of any table. */
+static const lk_answer_field table_fields[] = {
+	{"table", NULL, .kind = LK_FIELD_TEXT},
+	{"rows", NULL, .kind = LK_FIELD_ROWS},
+};
+static const lk_answer_record table_record = {.fields = table_fields,
+                                              .count = sizeof table_fields / sizeof *table_fields};
+static const lk_document table_document = {
+	"table",
+	"`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows",
+	&table_record, 0, NULL};
+
 static const lk_document *const documents[] = {
-	&lk_predict_document,  &lk_plan_document,       &lk_explain_document, &lk_whatif_document,
-	&lk_validate_document, &lk_collective_document, &lk_shard_document,   &lk_rent_document,
-	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document, &lk_diff_document,
-	&lk_replay_document,   &lk_stalls_document,
+	&lk_predict_document,  &lk_plan_document,       &lk_explain_document,   &lk_whatif_document,
+	&lk_validate_document, &lk_collective_document, &lk_shard_document,     &lk_rent_document,
+	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document,   &lk_diff_document,
+	&lk_replay_document,   &lk_stalls_document,     &lk_calibrate_document, &lk_version_document,
+	&table_document,
 };
 enum { DOCUMENTS = sizeof documents / sizeof *documents };
 
