@@ -226,10 +226,6 @@ static bool has_comm_hidden(const lk_subject *subject) {
 	return !((const lk_explain_comm *)subject->record)->host;
 }
 
-static bool has_comm_wait(const lk_subject *subject) {
-	return ((const lk_explain_comm *)subject->record)->matched > 0;
-}
-
 static const lk_answer_field comm_fields[] = {
 	{"kind", "kind", COMM(kind)},
 	{"group", "group", COMM(group), .known = LK_UNLESS_ZERO, .width = GROUP_WIDTH},
@@ -241,9 +237,10 @@ static const lk_answer_field comm_fields[] = {
 	{"hidden_pctg", "hidden %", LK_FIELD_INT64, .get = find_comm_hidden, .there = has_comm_hidden,
      PCTG(lk_explain_comm, kernel_ns)},
 	{"matched", "matched", COMM(matched), .hidden = true},
-	{"wait_ns", "waiting", COMM(wait_ns), .there = has_comm_wait, .shown = show_ns},
-	{"transfer_ns", "transfer", COMM(transfer_ns), .there = has_comm_wait, .shown = show_ns},
-	{"exposed_wait_ns", "exposed waiting", COMM(exposed_wait_ns), .there = has_comm_wait,
+	{"wait_ns", "waiting", COMM(wait_ns), LK_IF(lk_explain_comm, matched), .shown = show_ns},
+	{"transfer_ns", "transfer", COMM(transfer_ns), LK_IF(lk_explain_comm, matched),
+     .shown = show_ns},
+	{"exposed_wait_ns", "exposed waiting", COMM(exposed_wait_ns), LK_IF(lk_explain_comm, matched),
      .shown = show_ns},
 	{"busbw_GBps", "bus GB/s", COMM(busbw), .shown = lk_hundredths},
 	{"model_busbw_GBps", "model", COMM(model_busbw), .shown = lk_hundredths},

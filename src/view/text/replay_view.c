@@ -25,7 +25,7 @@ static char *show_microseconds(double us, char *out, size_t size) {
 	return lk_format_seconds(us / 1e6, out, size);
 }
 
-static char *show_signed(double share, char *out, size_t size) {
+static char *show_error(double share, char *out, size_t size) {
 	if (share >= 0) *out++ = '+', size--;
 	lk_percent(share, out, size);
 	return share >= 0 ? out - 1 : out;
@@ -67,9 +67,9 @@ static const lk_answer_field step_fields[] = {
 	{"number", NULL, STEP(number)},
 	{"measured_us", "measured", STEP(measured_s), MICROSECONDS},
 	{"predicted_us", "predicted", STEP(predicted_s), MICROSECONDS, .known = LK_MAYBE},
-	{"error", "off", LK_FIELD_REAL, .get = find_step_error, .shown = show_signed, .column = true},
+	{"error", "off", LK_FIELD_REAL, .get = find_step_error, .shown = show_error, .column = true},
 	{"baseline_us", "mean of others", STEP(baseline_s), MICROSECONDS, .known = LK_MAYBE},
-	{"baseline_error", "off", LK_FIELD_REAL, .get = find_step_baseline_error, .shown = show_signed,
+	{"baseline_error", "off", LK_FIELD_REAL, .get = find_step_baseline_error, .shown = show_error,
      .column = true},
 	{"left_out", "left out", STEP(left_out), .known = LK_MAYBE},
 	{"host_known", "host known", STEP(host_known), .known = LK_MAYBE, .shown = lk_percent},
@@ -112,13 +112,9 @@ static const lk_answer_field summary_fields[] = {
 };
 static const lk_answer_record summary_record = {LK_RECORD(lk_replay, summary_fields)};
 
-static bool has_works(const lk_subject *subject) {
-	return ((const lk_replay *)subject->record)->works;
-}
-
 static const lk_answer_field replay_fields[] = {
 	{"summary", NULL, LK_HERE(summary_record)},
-	{"execution_traces", NULL, LK_ONE(lk_replay, works, works_record), .when = has_works},
+	{"execution_traces", NULL, LK_ONE(lk_replay, works, works_record), .absent = true},
 	{"ranks", NULL, LK_MANY(lk_replay, ranks, rank_count, rank_record)},
 	{"uncovered", NULL, LK_LIST(lk_replay, uncovered, uncovered_count)},
 	{"notes", NULL, LK_LIST(lk_replay, notes, note_count)},
