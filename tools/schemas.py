@@ -20,19 +20,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = os.path.join(ROOT, "docs/reference/schemas")
 
 TYPES = {
+    "Condition": "{value:text divisor:text}",
     "Schedule": "{name:text directives:[text]}",
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
-        attributes?:text of?:text number?:num}""",
+        attributes?:text of?:text number?:num list?:text at?:text}""",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
     "compile-check": ("`compile check -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule]}]}"),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule]}]}"),
     "compile-print": ("`compile print -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule] values:[Value]}]}"),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule] values:[Value]}]}"),
     "compile-rewrite": ("`compile rewrite -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule] values:[Value]}]}"),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule] values:[Value]}]}"),
 }
 
 
