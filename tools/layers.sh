@@ -15,6 +15,7 @@ table='
 base:
 system:           base
 io:               base system
+view/table:       base system io
 options:          base io
 hw:               base system io
 graph:            base system io hw
@@ -48,7 +49,7 @@ lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base system io lang/rewrite lang/run lang/steps
-lang/compile:     base system io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
+lang/compile:     base system io view/table graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
 -- src
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
@@ -75,7 +76,7 @@ rent:             base system io options hw cost/calibration step predict
 doctor:           base system io hw cost/calibration record rent
 jobs:             base system io hw
 -- lang
-lang/tune:        base system io cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
+lang/tune:        base system io view/table cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
 -- study
 tables:           base io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
 -- src
@@ -86,9 +87,8 @@ calibrate/host:   base system io hw
 validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
-view/table:       base system io
 view/timeline:    base system io trace/read sim step explain predict view/table
-view/text:        base system io hw model/read whatif predict explain rent calibrate view/table view/timeline
+view/text:        base system io hw model/read lang/compile whatif predict explain rent lang/tune calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
 verbs:            base system io
 view/reply:       base system io model/layout view/text verbs

@@ -20,41 +20,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = os.path.join(ROOT, "docs/reference/schemas")
 
 TYPES = {
+    "Condition": "{value:text divisor:text}",
     "Schedule": "{name:text directives:[text]}",
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
-        attributes?:text of?:text number?:num}""",
-    "Interval": "{median:num low:num high:num}",
-    "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num? step_s?:num step_memory_bytes?:num step_fits?:bool}",
+        attributes?:text of?:text number?:num list?:text at?:text}""",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
-    "calibrate": ("`calibrate KIND -o json`", """{rows:[{family:text subject:text? variant:text? numbers:{*:num?} points:int
-        error:num? date:text source:text?}] command:text}"""),
-    "table": ("`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
-    "version": ("`--version -o json`", "{commit:text? features:{*:bool}}"),
     "compile-check": ("`compile check -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule]}]}"),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule]}]}"),
     "compile-print": ("`compile print -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule] values:[Value]}]}"),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule] values:[Value]}]}"),
     "compile-rewrite": ("`compile rewrite -o json`",
-        "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule] values:[Value]}]}"),
-    "compile-run": ("`compile run -o json`", """{program:text schedule:text ranks:int sizes:text seed:int arithmetic:text
-        results:[{name:text type:text tensors:int elements:num extents:[int] digest:text least?:real mean?:real most?:real
-        first:[real] values?:[any]}]}"""),
-    "compile-compare": ("`compile run --compare DIR -o json`", """{program:text schedule:text? near_ties:int decided_otherwise:int
-        results:[{name:text agrees:bool absolute:real relative:real of_bound:real elements:int beyond_bound:int
-        by_measure:int not_comparable:int}]}"""),
-    "compile-verify": ("`compile verify -o json`", """{program:text schedules:[{schedule:text equal:bool where?:text draws:int meshes:int
-        tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
-    "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int
-        again:int refused:int complete:bool cut_off:text?} plain:Found schedules:[Found] file:[Found]
-        step:{path:text as_it_is_s:num memory_bytes:num usable_bytes:num simulated:int refused:int refused_because?:text}?
-        measurement:{schedules:int rounds:int tau:num? tau_pairs:int faster_than_plain:bool gain:Interval simulated_first_gain:Interval}? verified?:{equal:bool where?:text draws:int meshes:int degree:int
-        chance:num? choices:int}}"""),
-    "compile-bench": ("`compile bench -o json`: measured on this machine, so that it differs from run to run", """{program:text
-        ranks:int rounds:int spread:num? tau:num? tau_pairs:int schedules:[{name:text seconds:Interval ratio:Interval
-        sent_bytes:num between_groups_bytes:num touched_bytes:num agrees:bool? predicted:num? rounds:[num]}]}"""),
+        "{file:text programs:[{name:text mesh:[text] conditions:[Condition] schedules:[Schedule] values:[Value]}]}"),
 }
 
 

@@ -8,6 +8,7 @@
 #include "lang/run/run.h"
 #include "lang/types/program.h"
 #include "lockstep/compile.h"
+#include "view/table/fields.h"
 
 struct lk_compile {
 	lc_file *file;
@@ -45,6 +46,15 @@ lk_status lc_schedule_graph(const lc_program *program, const lc_schedule *schedu
 
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);
+
+/* An answer as JSON. */
+lk_status lc_put_document(const lk_document *document, const void *answer, FILE *out,
+                          lk_error *err);
+/* Fields of several answers: the name of the program; what a comparison of programs tried, and how
+ * sure it is. */
+extern const lk_answer_record lc_program_name_record, lc_tried_record, lc_certain_record;
+/* The JSON of the actions. */
+extern const lk_document lc_run_document, lc_compare_document, lc_verify_document;
 
 /* compile_check.c: validators (base/check.h). */
 const char *lc_summary_check(const lc_summary *summary, bool field);

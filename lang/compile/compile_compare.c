@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "lang/run/run_internal.h"
 #include "lang/run/run.h"
 
@@ -64,6 +63,9 @@ struct comparison {
 	int count;
 	lc_nudge otherwise[COMPARE_OTHERWISE + 1]; /* choices reversed to match the dumps */
 	int otherwise_count;
+	size_t near_ties;
+	const struct difference *results; /* of the best judgement */
+	const char *failed_check;
 	char path[4096];
 	lk_error *err;
 };
@@ -344,45 +346,55 @@ static void compare_put_text(const struct comparison *comparison, const struct j
 		        (long long)judgement->choices.count, comparison->otherwise_count);
 }
 
-static lk_status compare_put_json(const struct comparison *comparison,
-                                  const struct judgement *judgement, FILE *out) {
-	lk_json_writer w;
-	char name[80];
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-compare/1", NULL);
-	lk_json_put_text(&w, "program", comparison->p->name);
-	lk_json_put_text(&w, "schedule", comparison->schedule);
-	lk_json_put_integer(&w, "near_ties", judgement->choices.count);
-	lk_json_put_integer(&w, "decided_otherwise", comparison->otherwise_count);
-	lk_json_array(&w, "results");
-	for (int i = 0; i < comparison->count; i++) {
-		const struct difference *difference = &judgement->results[i];
-		lk_json_object(&w, NULL);
-		lk_json_put_text(&w, "name",
-		                 lc_result_name(comparison->p, difference->id, name, sizeof name));
-		lk_json_put_bool(&w, "agrees", compare_agrees(difference));
-		lk_json_put_real(&w, "absolute", difference->absolute);
-		lk_json_put_real(&w, "relative", difference->relative);
-		lk_json_put_real(&w, "of_bound", difference->ratio);
-		lk_json_put_integer(&w, "elements", difference->compared);
-		lk_json_put_integer(&w, "beyond_bound", difference->beyond);
-		lk_json_put_integer(&w, "by_measure", difference->by_measure);
-		lk_json_put_integer(&w, "not_comparable", difference->incomparable);
-		lk_json_object_end(&w);
-	}
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, comparison->err);
+/* ---- fields ---- */
+
+#define DIFFERENCE(member) LK_AT(struct difference, member)
+#define COMPARED(member)   LK_AT(struct comparison, member)
+
+static void find_difference_name(const lk_subject *subject, lk_field_value *found) {
+	const struct comparison *comparison = subject->answer;
+	const struct difference *difference = subject->record;
+	found->text = lc_result_name(comparison->p, difference->id, found->shown, sizeof found->shown);
 }
+
+static void find_agrees(const lk_subject *subject, lk_field_value *found) {
+	found->number = compare_agrees(subject->record);
+}
+
+static const lk_answer_field difference_fields[] = {
+	{"name", NULL, LK_FIELD_TEXT, .get = find_difference_name},
+	{"agrees", NULL, LK_FIELD_BOOL, .get = find_agrees},
+	{"absolute", NULL, DIFFERENCE(absolute), .known = LK_EVEN_INFINITE},
+	{"relative", NULL, DIFFERENCE(relative), .known = LK_EVEN_INFINITE},
+	{"of_bound", NULL, DIFFERENCE(ratio), .known = LK_EVEN_INFINITE},
+	{"elements", NULL, DIFFERENCE(compared)},
+	{"beyond_bound", NULL, DIFFERENCE(beyond)},
+	{"by_measure", NULL, DIFFERENCE(by_measure)},
+	{"not_comparable", NULL, DIFFERENCE(incomparable)},
+};
+static const lk_answer_record difference_record = {LK_RECORD(struct difference, difference_fields)};
+
+static const lk_answer_field compared_fields[] = {
+	{LK_ONE(struct comparison, p, lc_program_name_record)},
+	{"schedule", NULL, COMPARED(schedule)},
+	{"near_ties", NULL, COMPARED(near_ties)},
+	{"decided_otherwise", NULL, COMPARED(otherwise_count)},
+	{"results", NULL, LK_MANY(struct comparison, results, count, difference_record)},
+};
+static const lk_answer_record compared_record = {LK_RECORD(struct comparison, compared_fields)};
+const lk_document lc_compare_document = {"compile-compare", "`compile run --compare DIR -o json`",
+                                         &compared_record,
+                                         offsetof(struct comparison, failed_check), NULL};
 
 static lk_status compare_all(lk_compile *answer, struct comparison *comparison,
                              struct judgement *judgement, FILE *out) {
 	LK_TRY(compare_follow(comparison, judgement));
 	for (int i = 0; i < comparison->count; i++)
 		answer->no |= !compare_agrees(&judgement->results[i]);
+	comparison->near_ties = judgement->choices.count;
+	comparison->results = judgement->results;
 	if (comparison->request->format == LK_COMPILE_JSON)
-		return compare_put_json(comparison, judgement, out);
+		return lc_put_document(&lc_compare_document, comparison, out, comparison->err);
 	compare_put_text(comparison, judgement, out);
 	return LK_OK;
 }

@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "system/memory.h"
-#include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
@@ -57,6 +56,11 @@ struct report {
 	lc_summary *results;
 	int count;
 	lc_run *run; /* to list all elements */
+	const char *schedule, *sizes, *arithmetic;
+	int64_t ranks;
+	int seed;
+	lk_status *listed; /* why elements could not be listed */
+	lk_error *err;
 	const char *failed_check;
 };
 
@@ -76,13 +80,15 @@ static void compile_run_put_sizes(const struct report *report, FILE *out) {
 		        (long long)report->s->indices.at[i].value);
 }
 
-static char *sizes_text(const struct report *report) {
+static lk_status describe_run(struct report *report, lk_arena *arena, lk_error *err) {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = lk_memory_open(&text, &size);
-	if (!file) return NULL;
+	if (!file) return lk_oom(err);
 	compile_run_put_sizes(report, file);
-	return lk_memory_text(file, &text);
+	report->sizes = lk_memory_text(file, &text) ? lk_arena_strdup(arena, text) : NULL;
+	free(text);
+	return report->sizes ? LK_OK : lk_oom(err);
 }
 
 static void put_extents(const struct report *report, const lc_summary *one, FILE *out) {
@@ -116,96 +122,126 @@ static void compile_run_put_result(const struct report *report, const lc_summary
 	fputs(one->elements > one->firsts ? ", ...\n" : "\n", out);
 }
 
-static lk_status compile_run_put_text(const struct report *report, FILE *out, lk_error *err) {
-	char *sizes = sizes_text(report);
-	if (!sizes) return lk_oom(err);
-	const char *schedule = report->request->schedule ? report->request->schedule : LC_PLAIN;
-	fprintf(out, "program %s, schedule %s, %lld %s: %s; seed %d%s\n", report->p->name, schedule,
-	        (long long)lc_ranks(report->p, report->s),
-	        lk_noun(lc_ranks(report->p, report->s), "rank", "ranks"), sizes, report->request->seed,
+static void compile_run_put_text(const struct report *report, FILE *out) {
+	fprintf(out, "program %s, schedule %s, %lld %s: %s; seed %d%s\n", report->p->name,
+	        report->schedule, (long long)report->ranks, lk_noun(report->ranks, "rank", "ranks"),
+	        report->sizes, report->request->seed,
 	        report->request->field ? "; modulo 2^61 - 1" : "");
-	free(sizes);
 	for (int i = 0; i < report->count; i++)
 		compile_run_put_result(report, &report->results[i], out);
-	return LK_OK;
+}
+
+/* ---- fields ---- */
+
+#define REPORT(member)  LK_AT(struct report, member)
+#define SUMMARY(member) LK_AT(lc_summary, member)
+
+static const lc_node *summary_node(const lk_subject *subject) {
+	const struct report *report = subject->answer;
+	const lc_summary *summary = subject->record;
+	LK_ASSERT(summary->id >= 0 && (size_t)summary->id < report->p->nodes.count);
+	return &report->p->nodes.at[summary->id];
+}
+
+static void find_summary_name(const lk_subject *subject, lk_field_value *found) {
+	const struct report *report = subject->answer;
+	const lc_summary *summary = subject->record;
+	found->text = lc_result_name(report->p, summary->id, found->shown, sizeof found->shown);
+}
+
+static void find_summary_type(const lk_subject *subject, lk_field_value *found) {
+	const struct report *report = subject->answer;
+	found->text = lc_type_text(report->p, summary_node(subject), found->shown, sizeof found->shown);
+}
+
+static void find_digest(const lk_subject *subject, lk_field_value *found) {
+	const lc_summary *summary = subject->record;
+	snprintf(found->shown, sizeof found->shown, "%016llx", (unsigned long long)summary->digest);
+	found->text = found->shown;
+}
+
+static bool is_numeric(const lk_subject *subject) {
+	return !((const struct report *)subject->answer)->request->field;
+}
+
+static bool lists_all(const lk_subject *subject) {
+	return ((const struct report *)subject->answer)->request->all;
+}
+
+static void put_extent(lk_json_writer *writer, const lk_subject *subject) {
+	const lc_summary *summary = subject->record;
+	for (int d = 0; d < summary_node(subject)->rank; d++)
+		lk_json_put_integer(writer, NULL, summary->extent[d]);
+}
+
+static void put_first(lk_json_writer *writer, const lk_subject *subject) {
+	const lc_summary *summary = subject->record;
+	for (int i = 0; i < summary->firsts; i++) {
+		if (is_numeric(subject)) lk_json_put_real(writer, NULL, summary->first[i]);
+		else lk_json_put_integer(writer, NULL, (long long)summary->element[i]);
+	}
+}
+
+static void put_tensor(lk_json_writer *writer, const lc_cells *whole) {
+	lk_json_array(writer, NULL);
+	for (int64_t i = 0; i < whole->count; i++) {
+		if (whole->element) lk_json_put_integer(writer, NULL, (long long)whole->element[i]);
+		else lk_json_put_real(writer, NULL, whole->number[i]);
+	}
+	lk_json_array_end(writer);
 }
 
 /* Every element, tensor by tensor. */
-static lk_status json_elements(lk_json_writer *writer, const struct report *report, int id,
-                               lk_error *err) {
-	LK_ASSERT(id >= 0 && (size_t)id < report->p->nodes.count);
-	const lc_node *node = &report->p->nodes.at[id];
+static void put_tensors(lk_json_writer *writer, const lk_subject *subject) {
+	const struct report *report = subject->answer;
+	const lc_summary *summary = subject->record;
+	const lc_node *node = summary_node(subject);
 	const lc_cells *whole;
-	lk_json_array(writer, "values");
-	for (int64_t rank = 0; rank < lc_ranks(report->p, report->s); rank++) {
+	for (int64_t rank = 0; rank < report->ranks; rank++) {
 		if (!lc_first_of_local(report->p, node, report->s, rank)) continue;
 		for (int64_t item = 0; item < lc_items(report->p, report->s, node); item++) {
-			LK_TRY(lc_run_whole_of(report->run, id, item, rank, &whole, err));
-			lk_json_array(writer, NULL);
-			for (int64_t i = 0; i < whole->count; i++) {
-				if (whole->element) lk_json_put_integer(writer, NULL, (long long)whole->element[i]);
-				else lk_json_put_real(writer, NULL, whole->number[i]);
-			}
-			lk_json_array_end(writer);
+			if (*report->listed == LK_OK)
+				*report->listed =
+					lc_run_whole_of(report->run, summary->id, item, rank, &whole, report->err);
+			if (*report->listed == LK_OK) put_tensor(writer, whole);
 		}
 	}
-	lk_json_array_end(writer);
-	return LK_OK;
 }
 
-static lk_status json_result(lk_json_writer *writer, const struct report *report,
-                             const lc_summary *one, lk_error *err) {
-	char text[256];
-	const lc_node *node = &report->p->nodes.at[one->id];
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "name", lc_result_name(report->p, one->id, text, sizeof text));
-	lk_json_put_text(writer, "type", lc_type_text(report->p, node, text, sizeof text));
-	lk_json_put_integer(writer, "tensors", one->tensors);
-	lk_json_put_integer(writer, "elements", one->elements);
-	lk_json_array(writer, "extents");
-	for (int d = 0; d < node->rank; d++) lk_json_put_integer(writer, NULL, one->extent[d]);
-	lk_json_array_end(writer);
-	snprintf(text, sizeof text, "%016llx", (unsigned long long)one->digest);
-	lk_json_put_text(writer, "digest", text);
-	if (!report->request->field) {
-		lk_json_put_real(writer, "least", one->least);
-		lk_json_put_real(writer, "mean", one->mean);
-		lk_json_put_real(writer, "most", one->most);
-	}
-	lk_json_array(writer, "first");
-	for (int i = 0; i < one->firsts; i++) {
-		if (report->request->field) lk_json_put_integer(writer, NULL, (long long)one->element[i]);
-		else lk_json_put_real(writer, NULL, one->first[i]);
-	}
-	lk_json_array_end(writer);
-	if (report->request->all) LK_TRY(json_elements(writer, report, one->id, err));
-	lk_json_object_end(writer);
-	return LK_OK;
-}
+static const lk_answer_field summary_fields[] = {
+	{"name", NULL, LK_FIELD_TEXT, .get = find_summary_name},
+	{"type", NULL, LK_FIELD_TEXT, .get = find_summary_type},
+	{"tensors", NULL, SUMMARY(tensors)},
+	{"elements", NULL, SUMMARY(elements), .type = "num"},
+	{"extents", NULL, LK_FIELD_MANY, .put = put_extent, .type = "int"},
+	{"digest", NULL, LK_FIELD_TEXT, .get = find_digest},
+	{"least", NULL, SUMMARY(least), .known = LK_EVEN_INFINITE, .when = is_numeric},
+	{"mean", NULL, SUMMARY(mean), .known = LK_EVEN_INFINITE, .when = is_numeric},
+	{"most", NULL, SUMMARY(most), .known = LK_EVEN_INFINITE, .when = is_numeric},
+	{"first", NULL, LK_FIELD_MANY, .put = put_first, .type = "real"},
+	{"values", NULL, LK_FIELD_MANY, .put = put_tensors, .type = "any", .when = lists_all},
+};
+static const lk_answer_record summary_record = {LK_RECORD(lc_summary, summary_fields)};
 
-static lk_status compile_run_put_json(const struct report *report, FILE *out, lk_error *err) {
-	lk_json_writer w;
-	char *sizes = sizes_text(report);
-	if (!sizes) return lk_oom(err);
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-run/1", report->failed_check);
-	lk_json_put_text(&w, "program", report->p->name);
-	lk_json_put_text(&w, "schedule",
-	                 report->request->schedule ? report->request->schedule : LC_PLAIN);
-	lk_json_put_integer(&w, "ranks", lc_ranks(report->p, report->s));
-	lk_json_put_text(&w, "sizes", sizes);
-	lk_json_put_integer(&w, "seed", report->request->seed);
-	lk_json_put_text(&w, "arithmetic", report->request->field ? "field" : "numeric");
-	lk_json_array(&w, "results");
-	lk_status status = LK_OK;
-	for (int i = 0; i < report->count && status == LK_OK; i++)
-		status = json_result(&w, report, &report->results[i], err);
-	free(sizes);
-	LK_TRY(status);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+static const lk_answer_field report_fields[] = {
+	{LK_ONE(struct report, p, lc_program_name_record)},
+	{"schedule", NULL, REPORT(schedule)},
+	{"ranks", NULL, REPORT(ranks)},
+	{"sizes", NULL, REPORT(sizes)},
+	{"seed", NULL, REPORT(seed)},
+	{"arithmetic", NULL, REPORT(arithmetic)},
+	{"results", NULL, LK_MANY(struct report, results, count, summary_record)},
+};
+static const lk_answer_record report_record = {LK_RECORD(struct report, report_fields)};
+const lk_document lc_run_document = {"compile-run", "`compile run -o json`", &report_record,
+                                     offsetof(struct report, failed_check), NULL};
+
+static lk_status compile_run_put_json(struct report *report, FILE *out, lk_error *err) {
+	lk_status listed = LK_OK;
+	report->listed = &listed;
+	report->err = err;
+	lk_status status = lc_put_document(&lc_run_document, report, out, err);
+	return listed == LK_OK ? status : listed;
 }
 
 /* ---- running ---- */
@@ -230,7 +266,13 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	lc_run_options o = {.seed = (uint64_t)request->seed,
 	                    .key = (uint64_t)request->seed,
 	                    .only_results = !request->compare};
-	struct report r = {.p = program, .s = sizes, .request = request};
+	struct report r = {.p = program,
+	                   .s = sizes,
+	                   .request = request,
+	                   .seed = request->seed,
+	                   .schedule = request->schedule ? request->schedule : LC_PLAIN,
+	                   .arithmetic = request->field ? "field" : "numeric",
+	                   .ranks = lc_ranks(program, sizes)};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	LK_TRY(read_settings(request->set, arena, &o, err));
@@ -239,9 +281,10 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	r.run = run;
 	lk_status status = summarize(run, &r, arena, err);
 	answer->failed_check = r.failed_check = lk_failed_check(r.failed_check);
-	if (status == LK_OK)
-		status = request->format == LK_COMPILE_JSON ? compile_run_put_json(&r, out, err)
-		                                            : compile_run_put_text(&r, out, err);
+	if (status == LK_OK) status = describe_run(&r, arena, err);
+	if (status == LK_OK && request->format == LK_COMPILE_JSON)
+		status = compile_run_put_json(&r, out, err);
+	else if (status == LK_OK) compile_run_put_text(&r, out);
 	lc_run_free(run);
 	return status;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
@@ -110,35 +109,43 @@ static void verify_put_text(const struct check *check, FILE *out) {
 	}
 }
 
-static void json_one(lk_json_writer *writer, const struct checked *one) {
-	const lc_verdict *verdict = &one->verdict;
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "schedule", one->schedule);
-	lk_json_put_bool(writer, "equal", verdict->equal);
-	if (!verdict->equal) lk_json_put_text(writer, "where", verdict->where);
-	lk_json_put_integer(writer, "draws", verdict->runs);
-	lk_json_put_integer(writer, "meshes", verdict->meshes);
-	lk_json_put_text(writer, "tried", verdict->tried);
-	lk_json_put_integer(writer, "left_out", verdict->skipped);
-	lk_json_put_integer(writer, "degree", verdict->degree);
-	lk_json_put_number(writer, "chance", verdict->chance);
-	lk_json_put_integer(writer, "choices", verdict->choices);
-	lk_json_put_number(writer, "ulps", verdict->worst);
-	lk_json_object_end(writer);
-}
+/* ---- fields ---- */
 
-static lk_status verify_put_json(const struct check *check, FILE *out, lk_error *err) {
-	lk_json_writer w;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-verify/1", check->failed_check);
-	lk_json_put_text(&w, "program", check->p->name);
-	lk_json_array(&w, "schedules");
-	for (size_t i = 0; i < check->done.count; i++) json_one(&w, &check->done.at[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
+#define VERDICT(member) LK_AT(lc_verdict, member)
+#define CHECKED(member) LK_AT(struct checked, member)
+
+static const lk_answer_field tried_fields[] = {
+	{"equal", NULL, VERDICT(equal)},
+	{"where", NULL, VERDICT(where), .known = LK_UNLESS_ZERO, .absent = true},
+	{"draws", NULL, VERDICT(runs)},
+	{"meshes", NULL, VERDICT(meshes)},
+};
+const lk_answer_record lc_tried_record = {LK_RECORD(lc_verdict, tried_fields)};
+
+static const lk_answer_field certain_fields[] = {
+	{"degree", NULL, VERDICT(degree)},
+	{"chance", NULL, VERDICT(chance), .known = LK_MAYBE},
+	{"choices", NULL, VERDICT(choices)},
+};
+const lk_answer_record lc_certain_record = {LK_RECORD(lc_verdict, certain_fields)};
+
+static const lk_answer_field checked_fields[] = {
+	{"schedule", NULL, CHECKED(schedule)},
+	{LK_INSIDE(struct checked, verdict, lc_tried_record)},
+	{"tried", NULL, CHECKED(verdict.tried)},
+	{"left_out", NULL, CHECKED(verdict.skipped)},
+	{LK_INSIDE(struct checked, verdict, lc_certain_record)},
+	{"ulps", NULL, CHECKED(verdict.worst), .known = LK_MAYBE},
+};
+static const lk_answer_record checked_record = {LK_RECORD(struct checked, checked_fields)};
+
+static const lk_answer_field verify_fields[] = {
+	{LK_ONE(struct check, p, lc_program_name_record)},
+	{"schedules", NULL, LK_MANY(struct check, done.at, done.count, checked_record)},
+};
+static const lk_answer_record verify_record = {LK_RECORD(struct check, verify_fields)};
+const lk_document lc_verify_document = {"compile-verify", "`compile verify -o json`",
+                                        &verify_record, offsetof(struct check, failed_check), NULL};
 
 lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FILE *out,
                        lk_error *err) {
@@ -151,7 +158,7 @@ lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FI
 	if (status == LK_OK) status = check_schedules(&c, err);
 	answer->failed_check = c.failed_check = lk_failed_check(c.failed_check);
 	if (status == LK_OK && request->format == LK_COMPILE_JSON)
-		status = verify_put_json(&c, out, err);
+		status = lc_put_document(&lc_verify_document, &c, out, err);
 	else if (status == LK_OK) verify_put_text(&c, out);
 	for (size_t i = 0; i < c.done.count; i++) answer->no |= !c.done.at[i].verdict.equal;
 	lk_vec_free(&c.done);

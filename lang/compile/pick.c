@@ -91,3 +91,14 @@ lk_status lc_check_dims(const lc_program *program, const char *sizes, lk_error *
 	}
 	return LK_OK;
 }
+
+/* ---- JSON of all actions ---- */
+
+static const lk_answer_field name_fields[] = {{"program", NULL, LK_AT(lc_program, name)}};
+const lk_answer_record lc_program_name_record = {LK_RECORD(lc_program, name_fields)};
+
+lk_status lc_put_document(const lk_document *document, const void *answer, FILE *out,
+                          lk_error *err) {
+	const lk_writing writing = {LK_FORMAT_JSON, false, false, NULL, out};
+	return lk_write_document(&writing, document, answer, err);
+}

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "system/memory.h"
-#include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lang/compile/compile.h"
@@ -120,48 +119,53 @@ static lk_status bench_print_put_text(const lc_program *program, const lc_bench_
 	return LK_OK;
 }
 
-void lc_put_interval(lk_json_writer *writer, const char *key, const lc_interval *interval) {
-	lk_json_object(writer, key);
-	lk_json_put_number(writer, "median", interval->median);
-	lk_json_put_number(writer, "low", interval->low);
-	lk_json_put_number(writer, "high", interval->high);
-	lk_json_object_end(writer);
+/* ---- fields ---- */
+
+#define INTERVAL(member) LK_AT(lc_interval, member)
+#define ROW(member)      LK_AT(lc_bench_row, member)
+#define RESULT(member)   LK_AT(lc_bench_result, member)
+
+static const lk_answer_field interval_fields[] = {
+	{"median", NULL, INTERVAL(median)},
+	{"low", NULL, INTERVAL(low)},
+	{"high", NULL, INTERVAL(high)},
+};
+const lk_answer_record lc_interval_record = {.name = "Interval",
+                                             LK_RECORD(lc_interval, interval_fields)};
+
+static void put_rounds(lk_json_writer *writer, const lk_subject *subject) {
+	const lc_bench_result *result = subject->answer;
+	const lc_bench_row *row = subject->record;
+	for (int i = 0; i < result->rounds; i++) lk_json_put_number(writer, NULL, row->seconds[i]);
 }
 
-static lk_status bench_print_put_json(const lc_program *program, const lc_bench_result *result,
-                                      const char *failed_check, FILE *out, lk_error *err) {
-	lk_json_writer w;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-bench/1", failed_check);
-	lk_json_put_text(&w, "program", program->name);
-	lk_json_put_integer(&w, "ranks", result->ranks);
-	lk_json_put_integer(&w, "rounds", result->rounds);
-	lk_json_put_number(&w, "spread", result->spread);
-	lk_json_put_number(&w, "tau", result->tau);
-	lk_json_put_integer(&w, "tau_pairs", result->pairs);
-	lk_json_array(&w, "schedules");
-	for (int i = 0; i < result->count; i++) {
-		lk_json_object(&w, NULL);
-		lk_json_put_text(&w, "name", result->rows[i].name);
-		lc_put_interval(&w, "seconds", &result->rows[i].time);
-		lc_put_interval(&w, "ratio", &result->rows[i].ratio);
-		lk_json_put_number(&w, "sent_bytes", result->rows[i].moved.sent);
-		lk_json_put_number(&w, "between_groups_bytes", result->rows[i].moved.between);
-		lk_json_put_number(&w, "touched_bytes", result->rows[i].moved.touched);
-		if (result->rows[i].checked) lk_json_put_bool(&w, "agrees", result->rows[i].agrees);
-		else lk_json_put_null(&w, "agrees");
-		lk_json_put_number(&w, "predicted", result->rows[i].predicted);
-		lk_json_array(&w, "rounds");
-		for (int k = 0; k < result->rounds; k++)
-			lk_json_put_number(&w, NULL, result->rows[i].seconds[k]);
-		lk_json_array_end(&w);
-		lk_json_object_end(&w);
-	}
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
+static const lk_answer_field row_fields[] = {
+	{"name", NULL, ROW(name)},
+	{"seconds", NULL, LK_INSIDE(lc_bench_row, time, lc_interval_record)},
+	{"ratio", NULL, LK_INSIDE(lc_bench_row, ratio, lc_interval_record)},
+	{"sent_bytes", NULL, ROW(moved.sent)},
+	{"between_groups_bytes", NULL, ROW(moved.between)},
+	{"touched_bytes", NULL, ROW(moved.touched)},
+	{"agrees", NULL, ROW(agrees), LK_IF(lc_bench_row, checked)},
+	{"predicted", NULL, ROW(predicted), .known = LK_MAYBE},
+	{"rounds", NULL, LK_FIELD_MANY, .put = put_rounds, .type = "num"},
+};
+static const lk_answer_record row_record = {LK_RECORD(lc_bench_row, row_fields)};
+
+static const lk_answer_field result_fields[] = {
+	{LK_ONE(lc_bench_result, p, lc_program_name_record)},
+	{"ranks", NULL, RESULT(ranks)},
+	{"rounds", NULL, RESULT(rounds)},
+	{"spread", NULL, RESULT(spread), .known = LK_MAYBE},
+	{"tau", NULL, RESULT(tau), .known = LK_MAYBE},
+	{"tau_pairs", NULL, RESULT(pairs)},
+	{"schedules", NULL, LK_MANY(lc_bench_result, rows, count, row_record)},
+};
+static const lk_answer_record result_record = {LK_RECORD(lc_bench_result, result_fields)};
+const lk_document lc_bench_document = {
+	"compile-bench",
+	"`compile bench -o json`: measured on this machine, so that it differs from run to run",
+	&result_record, offsetof(lc_bench_result, failed_check), NULL};
 
 /* ---- the action ---- */
 
@@ -190,11 +194,14 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 		status = lk_host_messages_read(request->cluster, &messages, err);
 	if (request->cluster) o.cluster = &cluster, o.messages = &messages;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
-	if (status == LK_OK) answer->failed_check = lk_failed_check(lc_bench_result_check(&result));
-	if (status == LK_OK)
+	if (status == LK_OK) {
+		result.p = program;
+		result.failed_check = lk_failed_check(lc_bench_result_check(&result));
+		answer->failed_check = result.failed_check;
 		status = request->format == LK_COMPILE_JSON
-		             ? bench_print_put_json(program, &result, answer->failed_check, out, err)
+		             ? lc_put_document(&lc_bench_document, &result, out, err)
 		             : bench_print_put_text(program, &result, out);
+	}
 	for (int i = 0; i < result.count; i++)
 		answer->no |= result.rows[i].checked && !result.rows[i].agrees;
 	lc_bench_free(&result);

@@ -269,7 +269,7 @@ static lk_status verify(struct tuning *tuning, lk_error *err) {
 	LK_TRY(lc_rewrite_all(tuning->p, schedule, &program, err));
 	lk_status status = lc_verify(tuning->p, program, &o, &tuning->tuned.verdict, err);
 	lc_program_free(program);
-	tuning->tuned.verified = status == LK_OK;
+	if (status == LK_OK) tuning->tuned.verified = &tuning->tuned.verdict;
 	return status;
 }
 
@@ -281,6 +281,26 @@ static lk_status tune_write_graph(const struct tuning *tuning, lk_error *err) {
 	lk_status status = lk_graph_write(graph, tuning->request->graph, err);
 	lk_graph_free(graph);
 	return status;
+}
+
+static void describe_tuned(struct tuning *tuning) {
+	const lk_search *search = &tuning->search;
+	lk_tuned *tuned = &tuning->tuned;
+	int top = tuning->request->top > 0 ? tuning->request->top : TOP;
+	tuned->p = tuning->p;
+	tuned->sizes = &tuning->sizes;
+	tuned->cluster_text = tuning->cluster.text;
+	tuned->search = search;
+	tuned->cut_off = search->cut_off;
+	tuned->complete = !search->capped && !search->cut_off;
+	tuned->plain = &search->plain;
+	tuned->best = search->found.at;
+	tuned->shown = search->found.count < (size_t)top ? (int)search->found.count : top;
+	tuned->step = search->step.path ? &search->step : NULL;
+	tuned->measurement = search->measurement.schedules ? &search->measurement : NULL;
+	tuned->warnings = tuning->wisdom.warnings.at;
+	tuned->warning_count = tuning->wisdom.warnings.count;
+	tuned->arena = &tuning->arena;
 }
 
 static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
@@ -301,15 +321,10 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	LK_TRY(verify(tuning, err));
 	LK_CHECK(tuning->search.found.count > 0, err); /* views read the first */
 	tuning->tuned.failed_check = lk_failed_check(lk_search_check(&tuning->search));
-	tuning->tuned.p = tuning->p;
-	tuning->tuned.sizes = &tuning->sizes;
-	tuning->tuned.cluster = &tuning->cluster;
-	tuning->tuned.search = &tuning->search;
-	tuning->tuned.top = tuning->request->top > 0 ? tuning->request->top : TOP;
-	tuning->tuned.warnings = tuning->wisdom.warnings.at;
-	tuning->tuned.warning_count = tuning->wisdom.warnings.count;
+	describe_tuned(tuning);
 	LK_TRY(tune_write_graph(tuning, err));
-	if (tuning->request->format == LK_COMPILE_JSON) return lk_tuned_json(&tuning->tuned, out, err);
+	if (tuning->request->format == LK_COMPILE_JSON)
+		return lc_put_document(&lk_tune_document, &tuning->tuned, out, err);
 	lk_tuned_text(&tuning->tuned, out);
 	return LK_OK;
 }
@@ -329,7 +344,7 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	if (status == LK_OK) status = tune(&t, out, err);
 	lk_calibration_leave(&calibration);
 	answer->failed_check = t.tuned.failed_check;
-	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
+	answer->no |= t.tuned.verified && !t.tuned.verified->equal;
 	lk_whatif_end(t.step);
 	lk_graph_free(t.graph);
 	lc_file_free(t.remembered);

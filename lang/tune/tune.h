@@ -7,12 +7,12 @@
 #include "base/vec.h"
 #include "cost/collective/collective.h"
 #include "cost/cost.h"
-#include "io/json.h"
 #include "lang/emit/emit.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 #include "lang/steps/steps.h"
 #include "lockstep/stop.h"
+#include "view/table/fields.h"
 #include "whatif/whatif.h"
 
 typedef struct lk_timed {
@@ -67,7 +67,7 @@ typedef struct lc_bench_options {
 typedef struct lc_interval {
 	double median, low, high; /* 95 % bounds of the median; NAN with too few values */
 } lc_interval;
-void lc_put_interval(lk_json_writer *writer, const char *key, const lc_interval *interval);
+extern const lk_answer_record lc_interval_record;
 
 /* Bytes that one rank moves in one run, the largest over all ranks. */
 typedef struct lc_moved {
@@ -95,8 +95,11 @@ typedef struct lc_bench_result {
 	double tau; /* Kendall's, of predicted and measured times, over pairs whose bounds of the median
 	               ratio exclude 1; NAN without such pairs */
 	int pairs;  /* number of these pairs */
+	const lc_program *p;
+	const char *failed_check; /* NULL: none */
 	lk_arena arena;
 } lc_bench_result;
+extern const lk_document lc_bench_document;
 
 /* Run the benchmark. LK_ERR_INPUT if the compiler reports errors, or the run fails or takes too
  * long: with their last output. */
@@ -297,20 +300,27 @@ lk_status lk_wisdom_schedule(const lc_program *program, const char *text, lc_fil
 typedef struct lk_tuned {
 	const lc_program *p;
 	const lc_sizes *sizes;
-	const lk_cluster *cluster;
+	const char *cluster_text;
 	const lk_search *search;
-	bool remembered; /* from the wisdom file: nothing was searched */
-	bool verified;
-	lc_verdict verdict; /* of the fastest against the plain program */
-	int top;
-	lk_found *own; /* requested schedules of the file, with their names */
+	const char *cut_off;               /* of the search */
+	bool remembered;                   /* from the wisdom file: nothing was searched */
+	bool complete;                     /* nothing was left to try */
+	const lk_found *plain;             /* without a schedule */
+	const lk_found *best;              /* the fastest, */
+	int shown;                         /* so many of them */
+	const lk_in_step *step;            /* NULL: no step given */
+	const lk_measurement *measurement; /* NULL: nothing was measured */
+	lc_verdict verdict;                /* of the fastest against the plain program */
+	const lc_verdict *verified;        /* NULL: it is plain itself */
+	lk_found *own;                     /* requested schedules of the file, with their names */
 	int own_count;
 	const char *const *warnings; /* ignored lines of a wisdom file */
 	size_t warning_count;
 	const char *failed_check; /* of the search; NULL: none */
+	lk_arena *arena;          /* of texts of schedules */
 } lk_tuned;
+extern const lk_document lk_tune_document;
 
 void lk_tuned_text(const lk_tuned *tuned, FILE *out);
-lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err);
 
 #endif

@@ -3,27 +3,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
-#include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
 
-static int shown(const lk_tuned *tuned) {
-	return tuned->search->found.count < (size_t)tuned->top ? (int)tuned->search->found.count
-	                                                       : tuned->top;
-}
-
-static char *tune_print_schedule_text(const lc_schedule *schedule, lk_arena *arena) {
-	char *text = schedule->count ? lk_wisdom_text(arena, schedule) : NULL;
-	return text ? text : (char *)(uintptr_t) "plain";
+static const char *tune_print_schedule_text(const lk_tuned *tuned, const lc_schedule *schedule) {
+	const char *text = schedule->count ? lk_wisdom_text(tuned->arena, schedule) : NULL;
+	return text ? text : LC_PLAIN;
 }
 
 /* `name`: of a schedule of the file, or NULL. */
-static void tune_print_put_schedule(const lk_found *found, const char *name, lk_arena *arena,
+static void tune_print_put_schedule(const lk_tuned *tuned, const lk_found *found, const char *name,
                                     FILE *out) {
 	fprintf(out, "  %s%s%s", name ? name : "", name ? ": " : "",
-	        tune_print_schedule_text(&found->schedule, arena));
+	        tune_print_schedule_text(tuned, &found->schedule));
 }
 
 static void tune_print_put_measured(const lk_found *found, FILE *out) {
@@ -36,39 +30,38 @@ static void tune_print_put_measured(const lk_found *found, FILE *out) {
 }
 
 static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const char *name,
-                               const lk_found *found, lk_arena *arena, FILE *out) {
+                               const lk_found *found, FILE *out) {
 	char time[32], compute[32], exposed[32], memory[32];
 	fprintf(out, "%5s  %-10s %-10s %-10s %-10s %6.2fx", rank,
 	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed),
 	        lk_format_bytes(found->time.bytes, memory, sizeof memory),
-	        tuned->search->plain.time.seconds / found->time.seconds);
-	tune_print_put_schedule(found, name, arena, out);
+	        tuned->plain->time.seconds / found->time.seconds);
+	tune_print_put_schedule(tuned, found, name, out);
 	tune_print_put_measured(found, out);
 }
 
 /* Print the step's time with a program, its speedup, its memory; the time of the program alone. */
 static void tune_print_put_step_row(const lk_tuned *tuned, const char *rank, const char *name,
-                                    const lk_found *found, lk_arena *arena, FILE *out) {
+                                    const lk_found *found, FILE *out) {
 	char step[32] = "-", gain[32] = "-", memory[32] = "-", alone[32];
 	if (found->in_step) {
 		lk_format_seconds(found->step_s, step, sizeof step);
 		lk_format_bytes(found->step_bytes, memory, sizeof memory);
-		snprintf(gain, sizeof gain, "%.3fx", tuned->search->step.seconds / found->step_s);
+		snprintf(gain, sizeof gain, "%.3fx", tuned->step->seconds / found->step_s);
 	}
 	fprintf(out, "%5s  %-10s %7s  %-10s%s  %-10s", rank, step, gain, memory,
 	        found->in_step && !found->step_fits ? "!" : " ",
 	        lk_format_seconds(found->time.seconds, alone, sizeof alone));
-	tune_print_put_schedule(found, name, arena, out);
+	tune_print_put_schedule(tuned, found, name, out);
 	tune_print_put_measured(found, out);
 }
 
 static void tune_print_put_rows(const lk_tuned *tuned, FILE *out) {
-	bool step = tuned->search->step.path;
-	void (*put)(const lk_tuned *, const char *, const char *, const lk_found *, lk_arena *,
-	            FILE *) = step ? tune_print_put_step_row : tune_print_put_row;
-	lk_arena arena = LK_ARENA_INIT;
+	bool step = tuned->step != NULL;
+	void (*put)(const lk_tuned *, const char *, const char *, const lk_found *, FILE *) =
+		step ? tune_print_put_step_row : tune_print_put_row;
 	char rank[16];
 	if (step)
 		fprintf(out, "\n%5s  %-10s %7s  %-10s   %-10s  %s\n", "rank", "step", "gain", "memory",
@@ -76,29 +69,28 @@ static void tune_print_put_rows(const lk_tuned *tuned, FILE *out) {
 	else
 		fprintf(out, "\n%5s  %-10s %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute",
 		        "exposed", "memory", "gain", "schedule");
-	for (int i = 0; i < shown(tuned); i++) {
+	for (int i = 0; i < tuned->shown; i++) {
 		snprintf(rank, sizeof rank, "%d", i + 1);
-		put(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
+		put(tuned, rank, NULL, &tuned->best[i], out);
 	}
-	put(tuned, "", NULL, &tuned->search->plain, &arena, out);
+	put(tuned, "", NULL, tuned->plain, out);
 	for (int i = 0; i < tuned->own_count; i++)
-		put(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
+		put(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], out);
 	fputc('\n', out);
-	lk_arena_free(&arena);
 }
 
 /* Print the step with and without, as one ratio. */
 static void tune_print_put_in_step(const lk_tuned *tuned, FILE *out) {
-	const lk_in_step *step = &tuned->search->step;
-	const lk_found *first = &tuned->search->found.at[0];
+	const lk_in_step *step = tuned->step;
+	const lk_found *first = tuned->best;
 	char before[32], after[32], plain[32], most[32];
-	if (!step->path) return;
+	if (!step) return;
 	fprintf(out, "the step of %s: %s as it is, %s with the first: %.3fx", step->path,
 	        lk_format_seconds(step->seconds, before, sizeof before),
 	        lk_format_seconds(first->step_s, after, sizeof after), step->seconds / first->step_s);
-	if (tuned->search->plain.in_step)
+	if (tuned->plain->in_step)
 		fprintf(out, "; %s with plain",
-		        lk_format_seconds(tuned->search->plain.step_s, plain, sizeof plain));
+		        lk_format_seconds(tuned->plain->step_s, plain, sizeof plain));
 	fprintf(out, "\n  %d of %zu programs simulated in it", step->simulated,
 	        tuned->search->found.count);
 	if (step->refused)
@@ -145,8 +137,8 @@ static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 }
 
 static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {
-	const lc_verdict *verdict = &tuned->verdict;
-	if (!tuned->verified) return;
+	const lc_verdict *verdict = tuned->verified;
+	if (!verdict) return;
 	if (!verdict->equal) {
 		fprintf(out, "the first one DIFFERS from plain in %s\n", verdict->where);
 		return;
@@ -166,8 +158,8 @@ static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {
 
 /* Print whether simulation or measurement decides, and how well they agree. */
 static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
-	const lk_measurement *m = &tuned->search->measurement;
-	if (m->schedules == 0) return;
+	const lk_measurement *m = tuned->measurement;
+	if (!m) return;
 	fprintf(out, "measured on this machine: %d %s, %d %s of all in turn", m->schedules,
 	        lk_noun(m->schedules, "schedule", "schedules"), m->rounds,
 	        lk_noun(m->rounds, "round", "rounds"));
@@ -176,15 +168,14 @@ static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
 		        "; simulated and measured order: Kendall's tau %.2f over %d %s further apart than "
 		        "the noise",
 		        m->tau, m->pairs, lk_noun(m->pairs, "pair", "pairs"));
-	fputs(tuned->search->step.path ? "\ntrusted: the step as simulated, and how much longer than "
-	                                 "simulated each took alone; alone, "
-	                               : "\ntrusted: the measurement; ",
+	fputs(tuned->step ? "\ntrusted: the step as simulated, and how much longer than "
+	                    "simulated each took alone; alone, "
+	                  : "\ntrusted: the measurement; ",
 	      out);
 	if (!m->plain)
 		fprintf(out,
-		        tuned->search->step.path
-		            ? "the fastest is %.2fx as fast as plain (95 %%: %.2f..%.2f); "
-		            : "the first one is %.2fx as fast as plain (95 %%: %.2f..%.2f); ",
+		        tuned->step ? "the fastest is %.2fx as fast as plain (95 %%: %.2f..%.2f); "
+		                    : "the first one is %.2fx as fast as plain (95 %%: %.2f..%.2f); ",
 		        m->first.median, m->first.low, m->first.high);
 	else fputs("no schedule is faster than plain by more than the noise; ", out);
 	fprintf(out, "what the simulation puts first, %.2fx (%.2f..%.2f)\n", m->simulated.median,
@@ -194,7 +185,7 @@ static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
 void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	fprintf(out, "program %s, ", tuned->p->name);
 	tune_print_put_sizes(tuned, out);
-	fprintf(out, ", on %s\n", tuned->cluster->text);
+	fprintf(out, ", on %s\n", tuned->cluster_text);
 	for (size_t i = 0; i < tuned->warning_count; i++) {
 		char shown_text[512];
 		fprintf(out, "warning: %s\n", lk_escape(tuned->warnings[i], shown_text, sizeof shown_text));
@@ -204,112 +195,112 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	tune_print_put_in_step(tuned, out);
 	tune_print_put_trust(tuned, out);
 	tune_print_put_verdict(tuned, out);
-	if (tuned->search->found.at[0].schedule.count) {
+	if (tuned->best->schedule.count) {
 		fputc('\n', out);
-		lc_print_schedule(tuned->p, &tuned->search->found.at[0].schedule, out);
+		lc_print_schedule(tuned->p, &tuned->best->schedule, out);
 	}
 }
 
-static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char *key,
-                       const char *name, const lk_found *found, lk_arena *arena) {
-	lk_json_object(writer, key);
-	if (name) lk_json_put_text(writer, "name", name);
-	lk_json_put_number(writer, "time_s", found->time.seconds);
-	lk_json_put_number(writer, "compute_s", found->time.compute_s);
-	lk_json_put_number(writer, "exposed_s", found->time.exposed_s);
-	lk_json_put_number(writer, "memory_bytes", found->time.bytes);
-	lk_json_put_number(writer, "gain", tuned->search->plain.time.seconds / found->time.seconds);
-	lk_json_put_bool(writer, "measured", found->measured);
-	if (found->measured && found->simulated_s > 0)
-		lk_json_put_number(writer, "simulated_s", found->simulated_s);
-	if (found->in_step) {
-		lk_json_put_number(writer, "step_s", found->step_s);
-		lk_json_put_number(writer, "step_memory_bytes", found->step_bytes);
-		lk_json_put_bool(writer, "step_fits", found->step_fits);
-	}
-	lk_json_put_text(writer, "schedule", tune_print_schedule_text(&found->schedule, arena));
-	lk_json_object_end(writer);
+/* ---- fields ---- */
+
+#define FOUND(member)    LK_AT(lk_found, member)
+#define STEP(member)     LK_AT(lk_in_step, member)
+#define MEASURED(member) LK_AT(lk_measurement, member)
+#define SEARCH(member)   LK_AT(lk_search, member)
+#define TUNED(member)    LK_AT(lk_tuned, member)
+
+static void find_gain(const lk_subject *subject, lk_field_value *found) {
+	const lk_tuned *tuned = subject->answer;
+	const lk_found *record = subject->record;
+	found->number = tuned->plain->time.seconds / record->time.seconds;
 }
 
-static void json_step(lk_json_writer *writer, const lk_in_step *step) {
-	if (!step->path) {
-		lk_json_put_null(writer, "step");
-		return;
-	}
-	lk_json_object(writer, "step");
-	lk_json_put_text(writer, "path", step->path);
-	lk_json_put_number(writer, "as_it_is_s", step->seconds);
-	lk_json_put_number(writer, "memory_bytes", step->bytes);
-	lk_json_put_number(writer, "usable_bytes", step->usable);
-	lk_json_put_integer(writer, "simulated", step->simulated);
-	lk_json_put_integer(writer, "refused", step->refused);
-	if (step->refused) lk_json_put_text(writer, "refused_because", step->why.what);
-	lk_json_object_end(writer);
+static void find_schedule(const lk_subject *subject, lk_field_value *found) {
+	const lk_found *record = subject->record;
+	found->text = tune_print_schedule_text(subject->answer, &record->schedule);
 }
 
-static void json_verdict(lk_json_writer *writer, const lc_verdict *verdict) {
-	lk_json_object(writer, "verified");
-	lk_json_put_bool(writer, "equal", verdict->equal);
-	if (!verdict->equal) lk_json_put_text(writer, "where", verdict->where);
-	lk_json_put_integer(writer, "draws", verdict->runs);
-	lk_json_put_integer(writer, "meshes", verdict->meshes);
-	lk_json_put_integer(writer, "degree", verdict->degree);
-	lk_json_put_number(writer, "chance", verdict->chance);
-	lk_json_put_integer(writer, "choices", verdict->choices);
-	lk_json_object_end(writer);
+static const lk_answer_field found_fields[] = {
+	{"time_s", NULL, FOUND(time.seconds)},
+	{"compute_s", NULL, FOUND(time.compute_s)},
+	{"exposed_s", NULL, FOUND(time.exposed_s)},
+	{"memory_bytes", NULL, FOUND(time.bytes)},
+	{"gain", NULL, LK_FIELD_REAL, .get = find_gain},
+	{"measured", NULL, FOUND(measured)},
+	{"simulated_s", NULL, FOUND(simulated_s), .known = LK_UNLESS_ZERO, .absent = true},
+	{"step_s", NULL, FOUND(step_s), LK_IF(lk_found, in_step), .absent = true},
+	{"step_memory_bytes", NULL, FOUND(step_bytes), LK_IF(lk_found, in_step), .absent = true},
+	{"step_fits", NULL, FOUND(step_fits), LK_IF(lk_found, in_step), .absent = true},
+	{"schedule", NULL, LK_FIELD_TEXT, .get = find_schedule},
+};
+static const lk_answer_record found_record = {.name = "Found", LK_RECORD(lk_found, found_fields)};
+
+/* A schedule of the file. */
+static const lk_answer_field own_fields[] = {
+	{"name", NULL, FOUND(schedule.name)},
+	{LK_HERE(found_record)},
+};
+static const lk_answer_record own_record = {LK_RECORD(lk_found, own_fields)};
+
+static const lk_answer_field step_fields[] = {
+	{"path", NULL, STEP(path)},
+	{"as_it_is_s", NULL, STEP(seconds)},
+	{"memory_bytes", NULL, STEP(bytes)},
+	{"usable_bytes", NULL, STEP(usable)},
+	{"simulated", NULL, STEP(simulated)},
+	{"refused", NULL, STEP(refused)},
+	{"refused_because", NULL, STEP(why.what), .known = LK_UNLESS_ZERO, .absent = true},
+};
+static const lk_answer_record step_record = {LK_RECORD(lk_in_step, step_fields)};
+
+static void find_faster(const lk_subject *subject, lk_field_value *found) {
+	found->number = !((const lk_measurement *)subject->record)->plain;
 }
 
-static void json_measurement(lk_json_writer *writer, const lk_measurement *m) {
-	if (m->schedules == 0) {
-		lk_json_put_null(writer, "measurement");
-		return;
-	}
-	lk_json_object(writer, "measurement");
-	lk_json_put_integer(writer, "schedules", m->schedules);
-	lk_json_put_integer(writer, "rounds", m->rounds);
-	lk_json_put_number(writer, "tau", m->tau);
-	lk_json_put_integer(writer, "tau_pairs", m->pairs);
-	lk_json_put_bool(writer, "faster_than_plain", !m->plain);
-	lc_put_interval(writer, "gain", &m->first);
-	lc_put_interval(writer, "simulated_first_gain", &m->simulated);
-	lk_json_object_end(writer);
-}
+static const lk_answer_field measurement_fields[] = {
+	{"schedules", NULL, MEASURED(schedules)},
+	{"rounds", NULL, MEASURED(rounds)},
+	{"tau", NULL, MEASURED(tau), .known = LK_MAYBE},
+	{"tau_pairs", NULL, MEASURED(pairs)},
+	{"faster_than_plain", NULL, LK_FIELD_BOOL, .get = find_faster},
+	{"gain", NULL, LK_INSIDE(lk_measurement, first, lc_interval_record)},
+	{"simulated_first_gain", NULL, LK_INSIDE(lk_measurement, simulated, lc_interval_record)},
+};
+static const lk_answer_record measurement_record = {LK_RECORD(lk_measurement, measurement_fields)};
 
-lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
-	lk_json_writer w;
-	lk_arena arena = LK_ARENA_INIT;
-	const lk_search *search = tuned->search;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-tune/1", tuned->failed_check);
-	lk_json_put_text(&w, "program", tuned->p->name);
-	lk_json_put_text(&w, "cluster", tuned->cluster->text);
-	lk_json_array(&w, "warnings");
-	for (size_t i = 0; i < tuned->warning_count; i++)
-		lk_json_put_text(&w, NULL, tuned->warnings[i]);
-	lk_json_array_end(&w);
-	lk_json_object(&w, "search");
-	lk_json_put_bool(&w, "remembered", tuned->remembered);
-	lk_json_put_integer(&w, "programs", search->looked);
-	lk_json_put_integer(&w, "again", search->known);
-	lk_json_put_integer(&w, "refused", search->refused);
-	lk_json_put_bool(&w, "complete", !search->capped && !search->cut_off);
-	lk_json_put_text(&w, "cut_off", search->cut_off);
-	lk_json_object_end(&w);
-	json_found(&w, tuned, "plain", NULL, &search->plain, &arena);
-	lk_json_array(&w, "schedules");
-	for (int i = 0; i < shown(tuned); i++)
-		json_found(&w, tuned, NULL, NULL, &search->found.at[i], &arena);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "file");
-	for (int i = 0; i < tuned->own_count; i++)
-		json_found(&w, tuned, NULL, tuned->own[i].schedule.name, &tuned->own[i], &arena);
-	lk_json_array_end(&w);
-	json_step(&w, &search->step);
-	json_measurement(&w, &search->measurement);
-	if (tuned->verified) json_verdict(&w, &tuned->verdict);
-	else lk_json_put_null(&w, "verified");
-	lk_json_object_end(&w);
-	lk_arena_free(&arena);
-	return lk_json_finish(&w, err);
-}
+static const lk_answer_field looked_fields[] = {
+	{"programs", NULL, SEARCH(looked)},
+	{"again", NULL, SEARCH(known)},
+	{"refused", NULL, SEARCH(refused)},
+};
+static const lk_answer_record looked_record = {LK_RECORD(lk_search, looked_fields)};
+
+static const lk_answer_field search_fields[] = {
+	{"remembered", NULL, TUNED(remembered)},
+	{LK_ONE(lk_tuned, search, looked_record)},
+	{"complete", NULL, TUNED(complete)},
+	{"cut_off", NULL, TUNED(cut_off), .known = LK_MAYBE},
+};
+static const lk_answer_record search_record = {LK_RECORD(lk_tuned, search_fields)};
+
+static const lk_answer_field verified_fields[] = {
+	{LK_HERE(lc_tried_record)},
+	{LK_HERE(lc_certain_record)},
+};
+static const lk_answer_record verified_record = {LK_RECORD(lc_verdict, verified_fields)};
+
+static const lk_answer_field tuned_fields[] = {
+	{LK_ONE(lk_tuned, p, lc_program_name_record)},
+	{"cluster", NULL, TUNED(cluster_text)},
+	{"warnings", NULL, LK_LIST(lk_tuned, warnings, warning_count)},
+	{"search", NULL, LK_HERE(search_record)},
+	{"plain", NULL, LK_ONE(lk_tuned, plain, found_record)},
+	{"schedules", NULL, LK_MANY(lk_tuned, best, shown, found_record)},
+	{"file", NULL, LK_MANY(lk_tuned, own, own_count, own_record)},
+	{"step", NULL, LK_ONE(lk_tuned, step, step_record), .known = LK_MAYBE},
+	{"measurement", NULL, LK_ONE(lk_tuned, measurement, measurement_record), .known = LK_MAYBE},
+	{"verified", NULL, LK_ONE(lk_tuned, verified, verified_record), .known = LK_MAYBE},
+};
+static const lk_answer_record tuned_record = {LK_RECORD(lk_tuned, tuned_fields)};
+const lk_document lk_tune_document = {"compile-tune", "`compile tune -o json`", &tuned_record,
+                                      offsetof(lk_tuned, failed_check), NULL};

@@ -50,8 +50,9 @@ machines h100
 devices h100
 models llama3
 --version
-compile check {LANG}/adam.lk
-compile print {LANG}/moe.lk
+compile check {LANG}/block.lk
+compile print {LANG}/interleaved.lk
+compile print {LANG}/lamb.lk
 compile rewrite {LANG}/adam.lk
 compile run {LANG}/lamb.lk --sizes N=3:5:2
 compile run {LANG}/sgd.lk --field --all --sizes dp=2,N=8

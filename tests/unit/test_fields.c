@@ -26,7 +26,7 @@ struct sample {
 	uint32_t small;
 	int64_t lost, all;
 	double real, unknown;
-	const char *text, *empty;
+	const char *text, *empty, *long_text;
 	char inside[8];
 	const char *const *texts;
 	size_t text_count;
@@ -45,6 +45,9 @@ static const lk_answer_record part_record = {.name = "Part", LK_RECORD(struct pa
 
 static const lk_answer_field value_fields[] = {{LK_AT(struct part, seconds)}};
 static const lk_answer_record value_record = {LK_RECORD(struct part, value_fields)};
+
+static const lk_answer_field first_fields[] = {{"first_s", NULL, LK_AT(struct part, seconds)}};
+static const lk_answer_record value_of_first = {LK_RECORD(struct part, first_fields)};
 
 static bool never(const lk_subject *subject) {
 	(void)subject;
@@ -77,6 +80,15 @@ static const lk_answer_field sample_fields[] = {
 	{"gone", NULL, SAMPLE(real), .when = never},
 	{"nothing", "nothing", SAMPLE(real), .there = never},
 	{"double", "double", LK_FIELD_INT, .get = find_double},
+	{"halves", NULL, SAMPLE(real), .times = 20, .over = 4},
+	{"endless", NULL, SAMPLE(unknown), .known = LK_EVEN_INFINITE},
+	{"left_out", NULL, SAMPLE(empty), .known = LK_UNLESS_ZERO, .absent = true},
+	{"kept", NULL, SAMPLE(text), .known = LK_UNLESS_ZERO, .absent = true},
+	{"unset", NULL, SAMPLE(whole), LK_IF(struct sample, none)},
+	{"set", NULL, SAMPLE(whole), LK_IF(struct sample, all)},
+	{LK_ONE(struct sample, parts, value_of_first)},
+	{"wide", "wide", SAMPLE(long_text), .width = 6, .column = true},
+	{"secret", "secret", SAMPLE(whole), .hidden = true, .column = true},
 	{"shown", "shown", LK_FIELD_INT, .get = find_double, .column = true},
 };
 static const lk_answer_record sample_record = {LK_RECORD(struct sample, sample_fields)};
@@ -94,6 +106,7 @@ static const struct sample sample = {
 	.unknown = NAN,
 	.text = "t",
 	.empty = "",
+	.long_text = "a long text",
 	.inside = "in",
 	.texts = texts,
 	.text_count = 2,
@@ -131,14 +144,16 @@ static void test_json(void **state) {
 		"\"real\":0.1,\"unknown\":null,\"text\":\"t\",\"empty\":null,\"inside\":\"in\","
 		"\"texts\":[\"a\",\"b\"],\"parts\":[{\"name\":\"x\",\"seconds\":1},{\"name\":\"y\","
 		"\"seconds\":0.5}],\"times\":{\"x\":1,\"y\":0.5},\"first\":null,\"own\":{\"name\":"
-		"\"mine\",\"seconds\":2},\"name\":\"mine\",\"seconds\":2,\"nothing\":null,\"double\":6}\n");
+		"\"mine\",\"seconds\":2},\"name\":\"mine\",\"seconds\":2,\"nothing\":null,\"double\":6,"
+		"\"halves\":0.5,\"endless\":\"nan\",\"kept\":\"t\",\"unset\":null,\"set\":3,"
+		"\"first_s\":1}\n");
 	free(text);
 }
 
 static lk_status write_rows(FILE *out, lk_error *err) {
 	static const char *const keys[] = {"shown:twice", "seconds", "truth",   "none",
 	                                   "lost_pctg",   "inside",  "unknown", NULL};
-	static const lk_columns columns = {"samples", &sample_record, keys};
+	static const lk_columns columns = {"samples", &sample_record, .keys = keys};
 	lk_table *table = lk_fields_rows(&columns, &sample, &sample, 1);
 	assert_non_null(table);
 	lk_status status = lk_table_write(table, LK_FORMAT_CSV, false, out, err);
@@ -158,6 +173,29 @@ static void test_cells(void **state) {
 	free(text);
 }
 
+static lk_status write_for_people(FILE *out, lk_error *err) {
+	static const char *const keys[] = {"wide", "secret", NULL};
+	const lk_columns columns = {"samples", &sample_record, .keys = keys, .people = true},
+					 all = {"samples", &sample_record, .keys = keys, .all = true};
+	lk_status status = LK_OK;
+	for (int i = 0; i < 2 && status == LK_OK; i++) {
+		lk_table *table = lk_fields_rows(i ? &all : &columns, &sample, &sample, 1);
+		assert_non_null(table);
+		status = lk_table_write(table, LK_FORMAT_MD, false, out, err);
+		lk_table_free(table);
+	}
+	return status;
+}
+
+/* People get the beginning of a long text; hidden columns are shown where all are. */
+static void test_people(void **state) {
+	(void)state;
+	char *text = written(write_for_people);
+	assert_string_equal(text, "| wide |\n|---|\n| a l... |\n| wide | secret |\n|---|---:|\n"
+	                          "| a long text | 3 |\n");
+	free(text);
+}
+
 static void test_types(void **state) {
 	(void)state;
 	char type[1000];
@@ -167,7 +205,8 @@ static void test_types(void **state) {
 		type,
 		"{truth:bool whole:int none:int? place:int? small:int lost_pctg:num real:num unknown:num? "
 		"text:text empty:text? inside:text texts:[text] parts:[Part] times:{*:num} first:Part? "
-		"own:Part name:text seconds:num gone?:num nothing:num? double:int}");
+		"own:Part name:text seconds:num gone?:num nothing:num? double:int "
+		"halves:num endless:real left_out?:text kept?:text unset:int? set:int? first_s:num}");
 }
 
 /* Keys of an object are different ones, in every answer. */
@@ -195,10 +234,8 @@ static void test_answers(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_cells),
-		cmocka_unit_test(test_types),
-		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_json),  cmocka_unit_test(test_cells),   cmocka_unit_test(test_people),
+		cmocka_unit_test(test_types), cmocka_unit_test(test_answers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,19 +51,25 @@ static double per_cent_of(const lk_answer_field *field, const lk_subject *subjec
 	return whole.number > 0 ? 100 * part / whole.number : NAN;
 }
 
+static bool is_there(const lk_answer_field *field, const lk_subject *subject) {
+	const char *at = (const char *)subject->record + field->if_at;
+	size_t zeros = 0;
+	while (zeros < field->if_size && !at[zeros]) zeros++;
+	bool set = !field->if_size || zeros < field->if_size;
+	return set && (!field->there || field->there(subject));
+}
+
 void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_field_value *found) {
 	found->number = NAN;
 	found->text = NULL;
 	*found->shown = '\0';
 	if (field->get) field->get(subject, found);
 	else load(field, subject, found);
+	if (field->times > 0) found->number *= field->times;
+	if (field->over > 0) found->number /= field->over;
 	if (field->per_cent) found->number = per_cent_of(field, subject, found->number);
-	if (field->there && !field->there(subject)) {
-		found->number = NAN;
-		found->text = NULL;
-	}
 	bool empty = field_is_text(field) ? found->text && !*found->text : found->number == 0;
-	if (field->known == LK_UNLESS_ZERO && empty) {
+	if (!is_there(field, subject) || (field->known == LK_UNLESS_ZERO && empty)) {
 		found->number = NAN;
 		found->text = NULL;
 	}
@@ -77,11 +83,16 @@ void lk_find_row_number(const lk_subject *subject, lk_field_value *found) {
 
 /* ---- JSON ---- */
 
+bool lk_record_is_value(const lk_answer_record *record) {
+	return !record->fields->key && record->fields->kind <= LK_FIELD_CHARS;
+}
+
 static void fields_put_value(lk_json_writer *writer, const lk_answer_field *field,
                              const lk_subject *subject) {
 	lk_field_value found;
 	lk_field_find(field, subject, &found);
 	if (field_is_text(field)) lk_json_put_text(writer, field->key, found.text);
+	else if (field->known == LK_EVEN_INFINITE) lk_json_put_real(writer, field->key, found.number);
 	else if (isnan(found.number)) lk_json_put_null(writer, field->key);
 	else if (field->kind == LK_FIELD_BOOL) lk_json_put_bool(writer, field->key, found.number != 0);
 	else if (field->kind == LK_FIELD_REAL || field->per_cent)
@@ -92,7 +103,7 @@ static void fields_put_value(lk_json_writer *writer, const lk_answer_field *fiel
 static void put_record(lk_json_writer *writer, const char *key, const lk_answer_record *record,
                        const lk_subject *subject) {
 	LK_ASSERT(record->count > 0);
-	if (!record->fields->key) { /* the record is its one value */
+	if (lk_record_is_value(record)) {
 		lk_answer_field field = *record->fields;
 		field.key = key;
 		fields_put_value(writer, &field, subject);
@@ -156,7 +167,6 @@ static bool is_wanted(const lk_answer_field *field, const lk_subject *subject) {
 
 static void put_table(lk_json_writer *writer, const lk_answer_field *field,
                       const lk_subject *subject) {
-	if (!is_wanted(field, subject)) return;
 	LK_ASSERT(field->rows);
 	lk_table *table = field->rows(subject->answer, field->which);
 	if (table) lk_json_put_table(writer, field->key, table);
@@ -176,13 +186,14 @@ static void put_one(lk_json_writer *writer, const lk_answer_field *field,
                     const lk_subject *subject) {
 	lk_subject inner = {subject->answer, fields_pointer(field, subject), subject->index,
 	                    subject->context};
-	if (inner.record) put_record(writer, field->key, field->of, &inner);
+	if (!field->key) lk_json_put_fields(writer, field->of, &inner);
+	else if (inner.record) put_record(writer, field->key, field->of, &inner);
 	else lk_json_put_null(writer, field->key);
 }
 
 static void put_field(lk_json_writer *writer, const lk_answer_field *field,
                       const lk_subject *subject) {
-	if (field->there && !field->there(subject)) {
+	if (!is_there(field, subject)) {
 		lk_json_put_null(writer, field->key);
 		return;
 	}
@@ -198,12 +209,21 @@ static void put_field(lk_json_writer *writer, const lk_answer_field *field,
 	}
 }
 
+static bool is_absent(const lk_answer_field *field, const lk_subject *subject) {
+	lk_field_value found;
+	if (field->when && !field->when(subject)) return true;
+	if (field->kind == LK_FIELD_ROWS) return !is_wanted(field, subject);
+	if (!field->absent) return false;
+	if (field->kind == LK_FIELD_ONE) return !fields_pointer(field, subject);
+	lk_field_find(field, subject, &found);
+	return field_is_text(field) ? !found.text : isnan(found.number);
+}
+
 void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
                         const lk_subject *subject) {
 	for (int i = 0; i < record->count; i++) {
 		const lk_answer_field *field = &record->fields[i];
-		if (!field->column && (!field->when || field->when(subject)))
-			put_field(writer, field, subject);
+		if (!field->column && !is_absent(field, subject)) put_field(writer, field, subject);
 	}
 }
 

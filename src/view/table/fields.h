@@ -24,7 +24,7 @@ typedef enum lk_field_kind {
 	LK_FIELD_CHARS, /* a text inside of the struct */
 	LK_FIELD_TEXTS, /* an array; `count` says how many */
 	LK_FIELD_INTS,
-	LK_FIELD_ONE,    /* a record by pointer; NULL: null */
+	LK_FIELD_ONE,    /* a record by pointer; NULL: null; without a key as INSIDE */
 	LK_FIELD_INSIDE, /* a record inside of the struct; without a key its members are those of the
 	                    struct */
 	LK_FIELD_MANY,   /* an array of records */
@@ -38,6 +38,7 @@ typedef enum lk_field_known {
 	LK_MAYBE,           /* unless it is NULL or not finite */
 	LK_UNLESS_ZERO,     /* nor 0, nor "" */
 	LK_UNLESS_NEGATIVE, /* nor below 0 */
+	LK_EVEN_INFINITE,   /* numbers that are not finite are values: "inf", "nan" */
 } lk_field_known;
 
 /* The record that a row of the table is about. */
@@ -52,7 +53,7 @@ typedef struct lk_subject {
 typedef struct lk_field_value {
 	double number;
 	const char *text;
-	char shown[160]; /* what people read; "": as the row says. Room for `text` too */
+	char shown[256]; /* what people read; "": as the row says. Room for `text` too */
 } lk_field_value;
 
 typedef void lk_field_get(const lk_subject *subject, lk_field_value *found);
@@ -74,16 +75,20 @@ typedef struct lk_answer_field {
 	lk_field_known known;
 	bool per_cent;         /* the value is a part: per cent of the member at `whole`, of its kind */
 	size_t whole;          /* 0: the value is a share */
+	double times, over;    /* the value is the member times and over these; 0: as it is */
 	lk_shown *shown;       /* NULL: %.6g */
 	lk_field_get *get;     /* instead of `at` */
 	lk_field_there *there; /* else null */
+	size_t if_at, if_size; /* a member of the record that must not be 0 either; see LK_IF */
 	lk_field_there *when;  /* else the key is absent */
-	lk_field_put *put;     /* writes the value of a MAP; instead of `at` */
+	bool absent;           /* the key is absent, not null, where the value is not known */
+	lk_field_put *put;     /* writes the elements of a MAP or MANY; instead of `at` */
 	const lk_answer_record *of; /* of a record, an array, a map or rows: what is in it */
 	size_t named;               /* MAP: where the name of an element lies */
 	lk_field_rows *rows;        /* ROWS */
 	int which;
 	const char *type; /* as the schemas state it, where kind and known do not say it */
+	size_t width;     /* of a text for people, who get its beginning; 0: all of it; at most 100 */
 	bool hidden;      /* a column for programs only */
 	bool right;       /* a column of texts that is aligned to the right */
 	bool column;      /* of tables only: no member of JSON */
@@ -124,6 +129,9 @@ struct lk_answer_record {
 	.of = &(record)
 #define LK_ONE(struct_type, member, record) \
 	.kind = LK_FIELD_ONE, .at = offsetof(struct_type, member), .of = &(record)
+/* Only where this member of the record is true, not 0, not NULL. */
+#define LK_IF(struct_type, member) \
+	.if_at = offsetof(struct_type, member), .if_size = sizeof(((struct_type *)0)->member)
 /* All fields of a record of the same struct. */
 #define LK_HERE(record) .kind = LK_FIELD_INSIDE, .at = 0, .of = &(record)
 #define LK_INSIDE(struct_type, member, record) \
@@ -147,6 +155,8 @@ lk_status lk_write_document_part(const lk_writing *writing, const lk_document *d
 /* The members of a record, inside of an object that is begun. */
 void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
                         const lk_subject *subject);
+/* Whether a record is written as its one value: its field has no key. */
+bool lk_record_is_value(const lk_answer_record *record);
 /* Rows of a table as an array of objects. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
 /* Types in the notation of tools/schemas.py: of a record with all its members, of a field. Records
@@ -171,6 +181,8 @@ typedef struct lk_columns {
 	const char *name; /* of the table */
 	const lk_answer_record *record;
 	const char *const *keys;
+	bool all;    /* people see the hidden ones too */
+	bool people; /* they read it: texts are cut to the widths of their rows */
 } lk_columns;
 
 /* An empty table; NULL when memory runs out. */

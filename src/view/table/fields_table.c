@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "view/table/fields.h"
 
 static const lk_answer_field *find_key(const lk_answer_record *record, const char *key,
@@ -53,13 +54,13 @@ static int count_columns(const lk_columns *columns) {
 	return count;
 }
 
-static lk_column make_column(const lk_answer_field *field, const char *given) {
+static lk_column make_column(const lk_answer_field *field, const char *given, bool all) {
 	bool text = field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS;
 	const char *title = given ? given : field->title;
 	return (lk_column){.key = field->key,
 	                   .title = title ? title : "",
 	                   .right = field->right || (!text && field->kind != LK_FIELD_BOOL),
-	                   .hidden = field->hidden};
+	                   .hidden = field->hidden && !all};
 }
 
 lk_table *lk_fields_table(const lk_columns *columns) {
@@ -69,11 +70,11 @@ lk_table *lk_fields_table(const lk_columns *columns) {
 	for (int i = 0; all && columns->keys && i < count; i++) {
 		size_t at;
 		const lk_answer_field *field = field_of_column(columns, i, &at);
-		all[filled++] = make_column(field, given_title(columns->keys[i]));
+		all[filled++] = make_column(field, given_title(columns->keys[i]), columns->all);
 	}
 	for (int i = 0; all && !columns->keys && i < columns->record->count; i++) {
 		const lk_answer_field *field = &columns->record->fields[i];
-		if (has_column(field)) all[filled++] = make_column(field, NULL);
+		if (has_column(field)) all[filled++] = make_column(field, NULL, columns->all);
 	}
 	LK_ASSERT(!all || filled == count);
 	lk_table *table = all ? lk_table_new(columns->name, all, count) : NULL;
@@ -81,12 +82,27 @@ lk_table *lk_fields_table(const lk_columns *columns) {
 	return table;
 }
 
-static void put_cell(lk_table *table, const lk_answer_field *field, const lk_subject *subject) {
+/* A text in `width` columns: itself, or its beginning and dots in `out`. */
+static const char *cut_text(const char *text, size_t width, char *out, size_t size) {
+	static const char dots[] = "...";
+	if (!text || strlen(text) <= width) return text;
+	size_t length = 0;
+	for (size_t step; (step = lk_utf8_length(text + length, strlen(text + length))) &&
+	                  length + step + strlen(dots) <= width;)
+		length += step;
+	snprintf(out, size, "%.*s%s", (int)length, text, dots);
+	return out;
+}
+
+static void put_cell(lk_table *table, const lk_columns *columns, const lk_answer_field *field,
+                     const lk_subject *subject) {
 	lk_field_value found;
 	char text[160];
+	size_t width = columns->people && field->width ? field->width : SIZE_MAX;
+	LK_ASSERT(field->width < sizeof text);
 	lk_field_find(field, subject, &found);
 	if (field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS)
-		lk_table_text(table, found.text);
+		lk_table_text(table, cut_text(found.text, width, text, sizeof text));
 	else if (isnan(found.number)) lk_table_number(table, NAN, NULL);
 	else if (field->kind == LK_FIELD_BOOL) lk_table_bool(table, found.number != 0);
 	else if (*found.shown) lk_table_number(table, found.number, found.shown);
@@ -103,11 +119,11 @@ void lk_fields_row(lk_table *table, const lk_columns *columns, const lk_subject 
 		const lk_answer_field *field = field_of_column(columns, i, &at);
 		lk_subject inner = *subject;
 		inner.record = (const char *)subject->record + at;
-		put_cell(table, field, &inner);
+		put_cell(table, columns, field, &inner);
 	}
 	for (int i = 0; !columns->keys && i < columns->record->count; i++)
 		if (has_column(&columns->record->fields[i]))
-			put_cell(table, &columns->record->fields[i], subject);
+			put_cell(table, columns, &columns->record->fields[i], subject);
 }
 
 lk_table *lk_fields_rows(const lk_columns *columns, const void *answer, const void *records,

@@ -31,7 +31,7 @@ static void add_members(const lk_answer_record *record, bool classes, lk_text *o
 			continue;
 		}
 		if (*any) lk_text_add(out, " ");
-		lk_text_add(out, "%s%s:", field->key, field->when ? "?" : "");
+		lk_text_add(out, "%s%s:", field->key, field->when || field->absent ? "?" : "");
 		*any = true;
 		lk_field_type(field, classes, out);
 	}
@@ -49,9 +49,10 @@ void lk_record_type(const lk_answer_record *record, bool classes, lk_text *out) 
 static void add_inner(const lk_answer_field *field, bool classes, lk_text *out) {
 	const lk_answer_record *of = field->kind == LK_FIELD_ROWS ? NULL : field->of;
 	if (field->type) lk_text_add(out, "%s", field->type);
+	else if (!of && field->known == LK_EVEN_INFINITE) lk_text_add(out, "real");
 	else if (!of) lk_text_add(out, "%s", field->per_cent ? "num" : plain_type(field->kind));
 	else if (referred(of, classes)) lk_text_add(out, "%s", referred(of, classes));
-	else if (!of->fields->key) lk_field_type(of->fields, classes, out);
+	else if (lk_record_is_value(of)) lk_field_type(of->fields, classes, out);
 	else lk_record_type(of, classes, out);
 }
 
@@ -63,6 +64,7 @@ void lk_field_type(const lk_answer_field *field, bool classes, lk_text *out) {
 	if (classes && field->kind == LK_FIELD_ROWS && field->of)
 		lk_text_add(out, "[%s]", referred(field->of, classes));
 	else add_inner(field, classes, out);
-	bool null = field->known != LK_ALWAYS || field->there;
+	bool always = field->known == LK_ALWAYS || field->known == LK_EVEN_INFINITE;
+	bool null = !field->absent && (!always || field->there || field->if_size);
 	lk_text_add(out, "%s%s", close, null ? "?" : "");
 }

@@ -4,18 +4,10 @@
 #include <string.h>
 
 #include "calibrate/calibrate.h"
-#include "io/json.h"
 #include "base/text.h"
-#include "view/table/output.h"
 #include "view/text/views.h"
 
 /* ---- tables ---- */
-
-static const lk_column fitted_columns[] = {
-	{"family", "family", false, false},  {"subject", "of", false, false},
-	{"variant", "part", false, false},   {"points", "points", true, false},
-	{"error", "fit error", true, false}, {"numbers", "numbers", false, false},
-};
 
 /* Three digits say enough to people; the file has six. */
 static void short_numbers(const lk_calibration_row *row, char *out, size_t size) {
@@ -24,56 +16,64 @@ static void short_numbers(const lk_calibration_row *row, char *out, size_t size)
 		lk_text_add(&text, "%s%s %.3g", i ? ", " : "", row->numbers[i].name, row->numbers[i].value);
 }
 
+/* A subject or variant; "" is all. */
+static void find_all(const char *text, lk_field_value *found) {
+	found->text = *text ? text : "all";
+}
+
+static void find_subject(const lk_subject *subject, lk_field_value *found) {
+	find_all(((const lk_fitted *)subject->record)->subject, found);
+}
+
+static void find_variant(const lk_subject *subject, lk_field_value *found) {
+	find_all(((const lk_fitted *)subject->record)->variant, found);
+}
+
+/* `context`: the numbers as text. */
+static void find_numbers(const lk_subject *subject, lk_field_value *found) {
+	found->text = subject->context;
+}
+
+static const lk_answer_field fitted_fields[] = {
+	{"family", "family", LK_AT(lk_fitted, family)},
+	{"subject", "of", LK_FIELD_TEXT, .get = find_subject},
+	{"variant", "part", LK_FIELD_TEXT, .get = find_variant},
+	{"points", "points", LK_AT(lk_fitted, points)},
+	{"error", "fit error", LK_AT(lk_fitted, error), .shown = lk_percent},
+	{"numbers", "numbers", LK_FIELD_TEXT, .get = find_numbers},
+};
+static const lk_answer_record fitted_record = {LK_RECORD(lk_fitted, fitted_fields)};
+
 static lk_table *fitted_table(const lk_calibrated *calibrated) {
-	lk_table *table =
-		lk_table_new("calibration", fitted_columns, sizeof fitted_columns / sizeof *fitted_columns);
-	for (int i = 0; table && i < calibrated->row_count; i++) {
-		const lk_fitted *row = &calibrated->rows[i];
-		char shown[32], numbers[1024];
+	static const lk_columns columns = {"calibration", &fitted_record, .keys = NULL};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < calibrated->row_count; i++) {
+		char numbers[1024];
 		short_numbers(&lk_calibrated_rows(calibrated)->rows.at[i], numbers, sizeof numbers);
-		lk_table_row(table);
-		lk_table_text(table, row->family);
-		lk_table_text(table, *row->subject ? row->subject : "all");
-		lk_table_text(table, *row->variant ? row->variant : "all");
-		lk_table_number(table, row->points, NULL);
-		lk_table_number(table, row->error,
-		                isfinite(row->error) ? lk_percent(row->error, shown, sizeof shown) : NULL);
-		lk_table_text(table, numbers);
+		lk_fields_row(table, &columns, &(lk_subject){calibrated, &calibrated->rows[i], i, numbers});
 	}
 	return table;
 }
 
-static const lk_column measured_columns[] = {
-	{"group", "of", false, false},
-	{"name", "what", false, false},
-	{"value", "median", true, false},
-	{"unit", "unit", false, false},
-	{"low", "10 %", true, false},
-	{"high", "90 %", true, false},
-	{"repeats", "repetitions", true, false},
-};
-
-static void calibrate_view_put_value(lk_table *table, double value) {
-	char shown[32];
-	snprintf(shown, sizeof shown, fabs(value) >= 1000 ? "%.0f" : "%.4g", value);
-	lk_table_number(table, value, isfinite(value) ? shown : NULL);
+static char *show_measured(double value, char *out, size_t size) {
+	snprintf(out, size, fabs(value) >= 1000 ? "%.0f" : "%.4g", value);
+	return out;
 }
+
+static const lk_answer_field measured_fields[] = {
+	{"group", "of", LK_AT(lk_measured, group)},
+	{"name", "what", LK_AT(lk_measured, name)},
+	{"value", "median", LK_AT(lk_measured, value), .shown = show_measured},
+	{"unit", "unit", LK_AT(lk_measured, unit)},
+	{"low", "10 %", LK_AT(lk_measured, low), .shown = show_measured},
+	{"high", "90 %", LK_AT(lk_measured, high), .shown = show_measured},
+	{"repeats", "repetitions", LK_AT(lk_measured, repeats), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record measured_record = {LK_RECORD(lk_measured, measured_fields)};
 
 static lk_table *measured_table(const lk_calibrated *calibrated) {
-	lk_table *table =
-		lk_table_new("host", measured_columns, sizeof measured_columns / sizeof *measured_columns);
-	for (int i = 0; table && i < calibrated->measured_count; i++) {
-		const lk_measured *measured = &calibrated->measured[i];
-		lk_table_row(table);
-		lk_table_text(table, measured->group);
-		lk_table_text(table, measured->name);
-		calibrate_view_put_value(table, measured->value);
-		lk_table_text(table, measured->unit);
-		calibrate_view_put_value(table, measured->low);
-		calibrate_view_put_value(table, measured->high);
-		lk_table_number(table, measured->repeats ? measured->repeats : NAN, NULL);
-	}
-	return table;
+	static const lk_columns columns = {"host", &measured_record, .keys = NULL};
+	return lk_fields_rows(&columns, calibrated, calibrated->measured, calibrated->measured_count);
 }
 
 /* ---- for people ---- */
@@ -99,13 +99,11 @@ static void calibrate_view_put_lines(const lk_calibrated *calibrated, FILE *out)
 
 static lk_status calibrate_view_print_text(const lk_calibrated *calibrated, bool colour, FILE *out,
                                            lk_error *err) {
-	lk_table *table =
-		lk_calibrated_host(calibrated) ? measured_table(calibrated) : fitted_table(calibrated);
-	if (!table) return lk_oom(err);
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	if (status == LK_OK) calibrate_view_put_lines(calibrated, out);
-	return status;
+	bool host = lk_calibrated_host(calibrated) != NULL;
+	LK_TRY(lk_put_table(host ? measured_table(calibrated) : fitted_table(calibrated), colour, out,
+	                    err));
+	calibrate_view_put_lines(calibrated, out);
+	return LK_OK;
 }
 
 /* ---- for programs ---- */
@@ -122,36 +120,49 @@ static lk_status print_csv(const lk_calibrated *calibrated, FILE *out, lk_error 
 	return status;
 }
 
-static void calibrate_view_put_row(lk_json_writer *writer, const lk_calibration_row *row) {
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "family", row->family);
-	lk_json_put_text(writer, "subject", row->subject);
-	lk_json_put_text(writer, "variant", row->variant);
-	lk_json_object(writer, "numbers");
-	for (int i = 0; i < row->count; i++)
-		lk_json_put_number(writer, row->numbers[i].name, row->numbers[i].value);
-	lk_json_object_end(writer);
-	lk_json_put_integer(writer, "points", row->points);
-	lk_json_put_number(writer, "error", row->error);
-	lk_json_put_text(writer, "date", row->date);
-	lk_json_put_text(writer, "source", row->source);
-	lk_json_object_end(writer);
-}
+#define KEPT(member) LK_AT(lk_calibration_row, member)
+
+static const lk_answer_field number_fields[] = {
+	{LK_AT(lk_calibration_number, value), .known = LK_MAYBE},
+};
+static const lk_answer_record number_record = {LK_RECORD(lk_calibration_number, number_fields)};
+
+static const lk_answer_field kept_fields[] = {
+	{"family", NULL, KEPT(family)},
+	{"subject", NULL, KEPT(subject), .known = LK_MAYBE},
+	{"variant", NULL, KEPT(variant), .known = LK_MAYBE},
+	{"numbers", NULL, LK_MAP(lk_calibration_row, numbers, count, number_record),
+     .named = offsetof(lk_calibration_number, name)},
+	{"points", NULL, KEPT(points)},
+	{"error", NULL, KEPT(error), .known = LK_MAYBE},
+	{"date", NULL, KEPT(date)},
+	{"source", NULL, KEPT(source), .known = LK_MAYBE},
+};
+static const lk_answer_record kept_record = {LK_RECORD(lk_calibration_row, kept_fields)};
+
+struct kept {
+	const lk_calibration_row *rows;
+	size_t count;
+	const char *command, *failed_check;
+};
+
+static const lk_answer_field calibrate_fields[] = {
+	{"rows", NULL, LK_MANY(struct kept, rows, count, kept_record)},
+	{"command", NULL, LK_AT(struct kept, command)},
+};
+static const lk_answer_record calibrate_record = {LK_RECORD(struct kept, calibrate_fields)};
+const lk_document lk_calibrate_document = {"calibrate", "`calibrate KIND -o json`",
+                                           &calibrate_record, offsetof(struct kept, failed_check),
+                                           NULL};
 
 static lk_status calibrate_view_print_json(const lk_calibrated *calibrated, FILE *out,
                                            lk_error *err) {
 	const lk_calibration *rows = lk_calibrated_rows(calibrated);
+	const lk_writing writing = {LK_FORMAT_JSON, false, false, NULL, out};
 	if (!rows) return lk_host_write(lk_calibrated_host(calibrated), out, err);
-	lk_json_writer w;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/calibrate/1", calibrated->failed_check);
-	lk_json_array(&w, "rows");
-	for (size_t i = 0; i < rows->rows.count; i++) calibrate_view_put_row(&w, &rows->rows.at[i]);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "command", calibrated->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+	struct kept kept = {rows->rows.at, rows->rows.count, calibrated->reproduce,
+	                    calibrated->failed_check};
+	return lk_write_document(&writing, &lk_calibrate_document, &kept, err);
 }
 
 lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out,

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "hw/hw.h"
 #include "model/read/read.h"
-#include "view/table/output.h"
+#include "view/table/fields.h"
 
 enum { TEXT = 64, NAMES = 1024 };
 
@@ -65,86 +65,63 @@ static lk_status catalogue_view_put(const lk_writing *w, lk_table *table, const 
 
 /* ---- devices ---- */
 
-enum { DEVICE_COLUMNS = 26 };
+#define DEVICE(member) LK_AT(lk_device, member)
+#define KNOWN          .known = LK_UNLESS_ZERO
+#define TERA           .over = 1e12, KNOWN
+#define RATE           .shown = lk_format_rate, KNOWN
 
-static const lk_column device_columns[DEVICE_COLUMNS] = {
-	{"name", "name", false, false},
-	{"label", "product", false, true},
-	{"arch", "arch", false, false},
-	{"fp32_tflops", "fp32", true, false},
-	{"tf32_tflops", "tf32", true, false},
-	{"fp16_tflops", "fp16", true, false},
-	{"bf16_tflops", "bf16", true, false},
-	{"fp8_tflops", "fp8", true, false},
-	{"mxfp8_tflops", "mxfp8", true, true},
-	{"nvfp4_tflops", "nvfp4", true, false},
-	{"vector_tflops", "vector", true, true},
-	{"memory_bytes", "GiB", true, false},
-	{"memory_bytes_per_s", "bandwidth", true, false},
-	{"sms", "SMs", true, false},
-	{"l2_bytes", "L2", true, true},
-	{"shared_kib", "shared KiB", true, true},
-	{"clock_hz", "MHz", true, true},
-	{"power_w", "W", true, true},
-	{"link_bytes_per_s", "links", true, false},
-	{"link_count", "count", true, true},
-	{"link_kind", "kind", false, true},
-	{"node_gpus", "per node", true, false},
-	{"pcie_bytes_per_s", "PCIe", true, true},
-	{"nic_bytes_per_s", "NIC", true, false},
-	{"aliases", "also", false, true},
-	{"source", "source", false, true},
+static void find_arch(const lk_subject *subject, lk_field_value *found) {
+	found->text = lk_arch_name(((const lk_device *)subject->record)->arch);
+}
+
+static char *show_megahertz(double hertz, char *out, size_t size) {
+	return lk_whole(hertz / 1e6, out, size);
+}
+
+/* What links the GPUs of a node; nothing without links. */
+static void find_link_kind(const lk_subject *subject, lk_field_value *found) {
+	const lk_device *device = subject->record;
+	if (device->links == 0) return;
+	if (device->link_switch) found->text = "switch";
+	else found->text = device->link_bridge ? "bridge" : "mesh";
+}
+
+static void find_aliases(const lk_subject *subject, lk_field_value *found) {
+	found->text = lk_device_aliases(subject->record);
+}
+
+static const lk_answer_field device_fields[] = {
+	{"name", "name", DEVICE(name)},
+	{"label", "product", DEVICE(label), .hidden = true},
+	{"arch", "arch", LK_FIELD_TEXT, .get = find_arch},
+	{"fp32_tflops", "fp32", DEVICE(peak_flops[LK_FP32]), TERA},
+	{"tf32_tflops", "tf32", DEVICE(peak_flops[LK_TF32]), TERA},
+	{"fp16_tflops", "fp16", DEVICE(peak_flops[LK_FP16]), TERA},
+	{"bf16_tflops", "bf16", DEVICE(peak_flops[LK_BF16]), TERA},
+	{"fp8_tflops", "fp8", DEVICE(peak_flops[LK_FP8]), TERA},
+	{"mxfp8_tflops", "mxfp8", DEVICE(peak_flops[LK_MXFP8]), TERA, .hidden = true},
+	{"nvfp4_tflops", "nvfp4", DEVICE(peak_flops[LK_NVFP4]), TERA},
+	{"vector_tflops", "vector", DEVICE(vector_flops), TERA, .hidden = true},
+	{"memory_bytes", "GiB", DEVICE(memory_bytes), .shown = lk_gib},
+	{"memory_bytes_per_s", "bandwidth", DEVICE(memory_rate), RATE},
+	{"sms", "SMs", DEVICE(sms), KNOWN},
+	{"l2_bytes", "L2", DEVICE(l2_bytes), .shown = lk_format_bytes, KNOWN, .hidden = true},
+	{"shared_kib", "shared KiB", DEVICE(shared_kib), KNOWN, .hidden = true},
+	{"clock_hz", "MHz", DEVICE(clock_hz), .shown = show_megahertz, .hidden = true},
+	{"power_w", "W", DEVICE(power_w), KNOWN, .hidden = true},
+	{"link_bytes_per_s", "links", DEVICE(link_rate), RATE},
+	{"link_count", "count", DEVICE(links), KNOWN, .hidden = true},
+	{"link_kind", "kind", LK_FIELD_TEXT, .get = find_link_kind, .hidden = true},
+	{"node_gpus", "per node", DEVICE(node_gpus), KNOWN},
+	{"pcie_bytes_per_s", "PCIe", DEVICE(pcie_rate), RATE, .hidden = true},
+	{"nic_bytes_per_s", "NIC", DEVICE(nic_rate), RATE},
+	{"aliases", "also", LK_FIELD_TEXT, .get = find_aliases, .hidden = true},
+	{"source", "source", DEVICE(source), .hidden = true},
 };
+static const lk_answer_record device_record = {LK_RECORD(lk_device, device_fields)};
 
 static const char *const device_extras[] = {"sms",          "tf32_tflops",     "node_gpus",
                                             "nvfp4_tflops", "nic_bytes_per_s", NULL};
-
-static void catalogue_view_put_rate(lk_table *table, double rate) {
-	char text[TEXT];
-	lk_table_number(table, rate > 0 ? rate : NAN, lk_format_rate(rate, text, sizeof text));
-}
-
-static void put_tera(lk_table *table, double flops) {
-	lk_table_number(table, flops > 0 ? flops / 1e12 : NAN, NULL);
-}
-
-static void catalogue_view_put_count(lk_table *table, double count) {
-	lk_table_number(table, count > 0 ? count : NAN, NULL);
-}
-
-/* What links the GPUs of a node; NULL: nothing. */
-static const char *links_between(const lk_device *device) {
-	if (device->links == 0) return NULL;
-	if (device->link_switch) return "switch";
-	return device->link_bridge ? "bridge" : "mesh";
-}
-
-static void catalogue_view_put_device(lk_table *table, const lk_device *device) {
-	char text[TEXT];
-	lk_table_row(table);
-	lk_table_text(table, device->name);
-	lk_table_text(table, device->label);
-	lk_table_text(table, lk_arch_name(device->arch));
-	for (int i = 0; i < LK_DTYPES; i++) put_tera(table, device->peak_flops[i]);
-	put_tera(table, device->vector_flops);
-	lk_table_number(table, device->memory_bytes, lk_gib(device->memory_bytes, text, sizeof text));
-	catalogue_view_put_rate(table, device->memory_rate);
-	catalogue_view_put_count(table, device->sms);
-	lk_table_number(table, device->l2_bytes > 0 ? device->l2_bytes : NAN,
-	                lk_format_bytes(device->l2_bytes, text, sizeof text));
-	catalogue_view_put_count(table, device->shared_kib);
-	lk_table_number(table, device->clock_hz,
-	                lk_fixed(device->clock_hz / 1e6, 0, text, sizeof text));
-	catalogue_view_put_count(table, device->power_w);
-	catalogue_view_put_rate(table, device->link_rate);
-	catalogue_view_put_count(table, device->links);
-	lk_table_text(table, links_between(device));
-	catalogue_view_put_count(table, device->node_gpus);
-	catalogue_view_put_rate(table, device->pcie_rate);
-	catalogue_view_put_rate(table, device->nic_rate);
-	lk_table_text(table, lk_device_aliases(device));
-	lk_table_text(table, device->source);
-}
 
 static bool device_matches(const lk_device *device, const char *part) {
 	return !*part || catalogue_view_holds(device->name, part) ||
@@ -164,20 +141,18 @@ static lk_status no_device(const char *filter, lk_error *err) {
 
 lk_status lk_devices_print(const char *filter, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err) {
+	const lk_columns columns = {"devices", &device_record, .all = verbose};
 	lk_writing w = {format, verbose, colour, path, out};
-	lk_column columns[DEVICE_COLUMNS];
 	char part[TEXT];
 	LK_TRY(lk_writing_check(&w, err));
 	LK_TRY(lk_devices_ready(err));
 	if (lk_device_count() == 0)
 		return lk_fail(err, LK_ERR_INPUT, "devices.csv", "the device catalogue is empty");
-	memcpy(columns, device_columns, sizeof columns);
-	for (int i = 0; i < DEVICE_COLUMNS && verbose; i++) columns[i].hidden = false;
 	catalogue_view_bare(filter ? filter : "", part, sizeof part);
-	lk_table *table = lk_table_new("devices", columns, DEVICE_COLUMNS);
+	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; table && i < lk_device_count(); i++)
 		if (device_matches(lk_device_at(i), part))
-			catalogue_view_put_device(table, lk_device_at(i));
+			lk_fields_row(table, &columns, &(lk_subject){NULL, lk_device_at(i), i, NULL});
 	if (table && !lk_table_shows(table)) {
 		lk_table_free(table);
 		return no_device(filter, err);
@@ -187,96 +162,80 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 
 /* ---- models ---- */
 
-enum { MODEL_COLUMNS = 19 };
+#define MODEL(member) LK_AT(lk_model, member)
 
-static const lk_column model_columns[MODEL_COLUMNS] = {
-	{"name", "name", false, false},
-	{"family", "family", false, false},
-	{"layers", "layers", true, false},
-	{"decoder_layers", "decoder", true, true},
-	{"hidden", "hidden", true, false},
-	{"heads", "heads", true, false},
-	{"kv_heads", "kv heads", true, false},
-	{"head_dim", "head dim", true, true},
-	{"ffn", "ffn", true, true},
-	{"vocab", "vocab", true, false},
-	{"experts", "experts", true, false},
-	{"topk", "top-k", true, true},
-	{"expert_ffn", "expert ffn", true, true},
-	{"window", "window", true, true},
-	{"attention", "attention", false, true},
-	{"tied", "tied", false, true},
-	{"params", "parameters", true, false},
-	{"active_params", "active", true, false},
-	{"context", "context", true, false},
+static void find_attention(const lk_subject *subject, lk_field_value *found) {
+	const lk_model *model = subject->record;
+	if (model->attention == LK_ATTN_MLA) found->text = "MLA";
+	else if (model->kv_heads == model->heads) found->text = "MHA";
+	else found->text = model->kv_heads == 1 ? "MQA" : "GQA";
+}
+
+/* `context`: the recommendation model that a row is about; its record has name and family alone. */
+static bool is_no_recommender(const lk_subject *subject) {
+	return !subject->context;
+}
+
+static void find_params(const lk_subject *subject, lk_field_value *found) {
+	const lk_dlrm *recommender = subject->context;
+	found->number = recommender ? lk_dlrm_params(recommender) : lk_model_params(subject->record);
+}
+
+static void find_active_params(const lk_subject *subject, lk_field_value *found) {
+	const lk_dlrm *recommender = subject->context;
+	found->number =
+		recommender ? lk_dlrm_active_params(recommender) : lk_model_active_params(subject->record);
+}
+
+static const lk_answer_field model_fields[] = {
+	{"name", "name", MODEL(name)},
+	{"family", "family", MODEL(family)},
+	{"layers", "layers", MODEL(layers), KNOWN},
+	{"decoder_layers", "decoder", MODEL(decoder_layers), KNOWN, .hidden = true},
+	{"hidden", "hidden", MODEL(hidden), KNOWN},
+	{"heads", "heads", MODEL(heads), KNOWN},
+	{"kv_heads", "kv heads", MODEL(kv_heads), KNOWN},
+	{"head_dim", "head dim", MODEL(head_dim), KNOWN, .hidden = true},
+	{"ffn", "ffn", MODEL(ffn), KNOWN, .hidden = true},
+	{"vocab", "vocab", MODEL(vocab), KNOWN},
+	{"experts", "experts", MODEL(experts), KNOWN},
+	{"topk", "top-k", MODEL(topk), KNOWN, .hidden = true},
+	{"expert_ffn", "expert ffn", MODEL(expert_ffn), KNOWN, .hidden = true},
+	{"window", "window", MODEL(window), KNOWN, .hidden = true},
+	{"attention", "attention", LK_FIELD_TEXT, .get = find_attention, .there = is_no_recommender,
+     .hidden = true},
+	{"tied", "tied", MODEL(tied), .hidden = true},
+	{"params", "parameters", LK_FIELD_REAL, .get = find_params, .shown = lk_format_count},
+	{"active_params", "active", LK_FIELD_REAL, .get = find_active_params, .shown = lk_format_count},
+	{"context", "context", MODEL(context), KNOWN},
 };
+static const lk_answer_record model_record = {LK_RECORD(lk_model, model_fields)};
 
 static const char *const model_extras[] = {"vocab", "family", "kv_heads", "context", NULL};
 
 static const char DLRM[] = "dlrm"; /* the family of all recommendation models */
 
-static void put_params(lk_table *table, double params) {
-	char text[TEXT];
-	lk_table_number(table, params, lk_format_count(params, text, sizeof text));
-}
-
-static const char *attention_name(const lk_model *model) {
-	if (model->attention == LK_ATTN_MLA) return "MLA";
-	if (model->kv_heads == model->heads) return "MHA";
-	return model->kv_heads == 1 ? "MQA" : "GQA";
-}
-
-static void put_model(lk_table *table, const lk_model *model) {
-	lk_table_row(table);
-	lk_table_text(table, model->name);
-	lk_table_text(table, model->family);
-	catalogue_view_put_count(table, model->layers);
-	catalogue_view_put_count(table, model->decoder_layers);
-	catalogue_view_put_count(table, model->hidden);
-	catalogue_view_put_count(table, model->heads);
-	catalogue_view_put_count(table, model->kv_heads);
-	catalogue_view_put_count(table, model->head_dim);
-	catalogue_view_put_count(table, model->ffn);
-	catalogue_view_put_count(table, model->vocab);
-	catalogue_view_put_count(table, model->experts);
-	catalogue_view_put_count(table, model->topk);
-	catalogue_view_put_count(table, model->expert_ffn);
-	catalogue_view_put_count(table, model->window);
-	lk_table_text(table, attention_name(model));
-	lk_table_bool(table, model->tied);
-	put_params(table, lk_model_params(model));
-	put_params(table, lk_model_active_params(model));
-	catalogue_view_put_count(table, model->context);
-}
-
-/* Numbers of a row that a recommendation model has not stay empty; its width is each table's. */
-static lk_status put_recommender(lk_table *table, const char *name, lk_error *err) {
+/* Most numbers of a recommendation model stay empty: its width is each table's. */
+static lk_status put_recommender(lk_table *table, const lk_columns *columns, const char *name,
+                                 lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_dlrm model;
-	lk_status status = lk_dlrm_preset(&arena, name, &model, err);
-	if (status == LK_OK) {
-		lk_table_row(table);
-		lk_table_text(table, name);
-		lk_table_text(table, DLRM);
-		for (const lk_column *column = model_columns + 2; column < model_columns + MODEL_COLUMNS;
-		     column++) {
-			if (strcmp(column->key, "params") == 0) put_params(table, lk_dlrm_params(&model));
-			else if (strcmp(column->key, "active_params") == 0)
-				put_params(table, lk_dlrm_active_params(&model));
-			else if (strcmp(column->key, "tied") == 0) lk_table_bool(table, false);
-			else if (column->right) lk_table_number(table, NAN, NULL);
-			else lk_table_text(table, NULL);
-		}
-	}
+	lk_dlrm recommender;
+	lk_model model = {0};
+	lk_copy(model.name, sizeof model.name, name);
+	lk_copy(model.family, sizeof model.family, DLRM);
+	lk_status status = lk_dlrm_preset(&arena, name, &recommender, err);
+	if (status == LK_OK)
+		lk_fields_row(table, columns, &(lk_subject){NULL, &model, 0, &recommender});
 	lk_arena_free(&arena);
 	return status;
 }
 
-static lk_status put_recommenders(lk_table *table, const char *part, lk_error *err) {
+static lk_status put_recommenders(lk_table *table, const lk_columns *columns, const char *part,
+                                  lk_error *err) {
 	const char *name;
 	for (int i = 0; (name = lk_model_recommender_at(i)) != NULL; i++)
 		if (!*part || catalogue_view_holds(name, part) || catalogue_view_holds(DLRM, part))
-			LK_TRY(put_recommender(table, name, err));
+			LK_TRY(put_recommender(table, columns, name, err));
 	return LK_OK;
 }
 
@@ -305,14 +264,12 @@ static const char *models_filter(const char *filter, lk_model *named) {
 lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	lk_column columns[MODEL_COLUMNS];
+	const lk_columns columns = {"models", &model_record, .all = verbose};
 	lk_model named;
 	char part[TEXT];
 	LK_TRY(lk_writing_check(&w, err));
-	memcpy(columns, model_columns, sizeof columns);
-	for (int i = 0; i < MODEL_COLUMNS && verbose; i++) columns[i].hidden = false;
 	catalogue_view_bare(models_filter(filter, &named), part, sizeof part);
-	lk_table *table = lk_table_new("models", columns, MODEL_COLUMNS);
+	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; table && i < lk_model_preset_count(); i++) {
 		const lk_model *model = lk_model_preset_at(i);
 		if (!model) {
@@ -321,9 +278,9 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 		}
 		if (!*part || catalogue_view_holds(model->name, part) ||
 		    catalogue_view_holds(model->family, part))
-			put_model(table, model);
+			lk_fields_row(table, &columns, &(lk_subject){NULL, model, i, NULL});
 	}
-	lk_status status = table ? put_recommenders(table, part, err) : LK_OK;
+	lk_status status = table ? put_recommenders(table, &columns, part, err) : LK_OK;
 	if (status != LK_OK) {
 		lk_table_free(table);
 		return status;

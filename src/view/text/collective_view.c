@@ -230,8 +230,8 @@ static lk_table *collective_view_table_of(const lk_collective *collective) {
 	static const char *const predicted[] = {
 		"size_bytes", "count",    "time_us", "algbw_GBps",  "busbw_GBps",   "algo",
 		"proto",      "channels", "limit",   "time_low_us", "time_high_us", NULL};
-	static const lk_columns all = {"collective", &row_record, NULL},
-							short_ones = {"collective", &row_record, predicted};
+	static const lk_columns all = {"collective", &row_record, .keys = NULL},
+							short_ones = {"collective", &row_record, .keys = predicted};
 	return lk_fields_rows(collective->log ? &all : &short_ones, collective, collective->rows,
 	                      collective->row_count);
 }

@@ -75,7 +75,7 @@ static lk_table *compose_view_table_of(const lk_composed *composed) {
 	                                   "calls",      "bytes",    "own_s",      "own_low_s",
 	                                   "own_high_s", "asleep_s", "device_s",   "transfer_s",
 	                                   "wait_s",     "path",     NULL};
-	static const lk_columns columns = {"compose", &class_record, keys};
+	static const lk_columns columns = {"compose", &class_record, .keys = keys};
 	return lk_fields_rows(&columns, composed, composed->classes, composed->class_count);
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/text/views.h"
@@ -19,65 +18,40 @@ struct asked {
 	int table;
 };
 
+#define CHANGED(member) LK_AT(lk_diff_row, member)
+
 /* A change with its sign. */
-static void put_delta(lk_table *table, double seconds) {
-	char text[32], signed_text[40];
-	lk_format_seconds(seconds, text, sizeof text);
-	snprintf(signed_text, sizeof signed_text, "%s%s", seconds > 0 ? "+" : "", text);
-	lk_table_number(table, seconds, signed_text);
+static char *show_delta(double seconds, char *out, size_t size) {
+	if (seconds > 0) *out++ = '+', size--;
+	lk_format_seconds(seconds, out, size);
+	return seconds > 0 ? out - 1 : out;
 }
 
-static void put_per_step(lk_table *table, double count) {
-	char text[32];
-	lk_table_number(table, count, isnan(count) ? NULL : lk_fixed(count, 1, text, sizeof text));
-}
-
-static void diff_view_put_row(lk_table *table, const lk_diff_row *row, bool kernel, bool people) {
-	LK_ASSERT(row->name && (!kernel || row->state));
-	lk_table_row(table);
-	lk_put_seconds(table, row->before_s);
-	lk_put_seconds(table, row->after_s);
-	put_delta(table, row->delta_s);
-	lk_put_pctg(table, row->share, 1);
-	if (kernel) {
-		put_per_step(table, row->before_count);
-		put_per_step(table, row->after_count);
-		lk_table_text(table, *row->state ? row->state : NULL);
-		lk_table_text(table, row->type);
-	}
-	if (kernel && people) lk_put_cut(table, row->name, KERNEL_WIDTH);
-	else lk_table_text(table, row->name);
-}
+static const lk_answer_field changed_fields[] = {
+	{"before_s", "before", CHANGED(before_s), .shown = lk_format_seconds},
+	{"after_s", "after", CHANGED(after_s), .shown = lk_format_seconds},
+	{"delta_s", "delta", CHANGED(delta_s), .shown = show_delta},
+	{"share_of_step_pctg", "% of step", CHANGED(share), .per_cent = true, .shown = lk_tenths},
+	{"category", NULL, CHANGED(name)},
+	{"before_count", "n before", CHANGED(before_count), .shown = lk_tenths},
+	{"after_count", "n after", CHANGED(after_count), .shown = lk_tenths},
+	{"state", "", CHANGED(state), .known = LK_UNLESS_ZERO},
+	{"type", "Type", CHANGED(type), .hidden = true},
+	{"name", "Name", CHANGED(name), .width = KERNEL_WIDTH},
+};
+static const lk_answer_record changed_record = {LK_RECORD(lk_diff_row, changed_fields)};
 
 static lk_table *categories(const lk_diff *diff) {
-	static const lk_column columns[] = {
-		{"before_s", "before", true, false},  {"after_s", "after", true, false},
-		{"delta_s", "delta", true, false},    {"share_of_step_pctg", "% of step", true, false},
-		{"category", "a step", false, false},
-	};
-	lk_table *table = lk_table_new("categories", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < diff->category_count; i++)
-		diff_view_put_row(table, &diff->categories[i], false, false);
-	return table;
+	static const char *const keys[] = {"before_s",           "after_s",         "delta_s",
+	                                   "share_of_step_pctg", "category:a step", NULL};
+	static const lk_columns columns = {"categories", &changed_record, .keys = keys};
+	return lk_fields_rows(&columns, diff, diff->categories, diff->category_count);
 }
 
 static lk_table *diff_view_kernels(const lk_diff *diff, bool people) {
-	static const lk_column columns[] = {
-		{"before_s", "before", true, false},
-		{"after_s", "after", true, false},
-		{"delta_s", "delta", true, false},
-		{"share_of_step_pctg", "% of step", true, false},
-		{"before_count", "n before", true, false},
-		{"after_count", "n after", true, false},
-		{"state", "", false, false},
-		{"type", "Type", false, true},
-		{"name", "Name", false, false},
-	};
-	lk_table *table = lk_table_new("kernels", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < diff->kernel_count && !(people && diff->top > 0 && i >= diff->top);
-	     i++)
-		diff_view_put_row(table, &diff->kernels[i], true, people);
-	return table;
+	const lk_columns columns = {"kernels", &changed_record, .people = people};
+	int count = people ? lk_shown_rows(diff->kernel_count, diff->top) : diff->kernel_count;
+	return lk_fields_rows(&columns, diff, diff->kernels, count);
 }
 
 static lk_table *diff_view_table_of(const lk_diff *diff, int which, bool people) {

@@ -2,36 +2,32 @@
  * below it. */
 #include <string.h>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "lockstep/doctor.h"
-#include "view/table/output.h"
-#include "view/table/table.h"
+#include "view/table/fields.h"
 
 static const char *const state_names[] = {"ok", "old", "missing", "broken"};
 _Static_assert(sizeof state_names / sizeof *state_names == LK_FINDING_BROKEN + 1, "a name a state");
 
-static const lk_column columns[] = {
-	{"state", "", false, false},    {"part", "", false, false},
-	{"name", "what", false, false}, {"what", "found", false, false},
-	{"use", "for", false, false},   {"mend", "mended by", false, true},
+#define FINDING(member) LK_AT(lk_finding, member)
+
+static void find_state(const lk_subject *subject, lk_field_value *found) {
+	found->text = state_names[((const lk_finding *)subject->record)->state];
+}
+
+static const lk_answer_field finding_fields[] = {
+	{"state", "", LK_FIELD_TEXT, .get = find_state},
+	{"part", "", FINDING(part)},
+	{"name", "what", FINDING(name)},
+	{"what", "found", FINDING(what)},
+	{"use", "for", FINDING(use)},
+	{"mend", "mended by", FINDING(mend), .hidden = true},
 };
-enum { COLUMNS = sizeof columns / sizeof *columns };
+static const lk_answer_record finding_record = {LK_RECORD(lk_finding, finding_fields)};
 
 static lk_table *findings_table(const lk_doctor *doctor) {
-	lk_table *table = lk_table_new("findings", columns, COLUMNS);
-	for (int i = 0; table && i < doctor->count; i++) {
-		const lk_finding *finding = &doctor->findings[i];
-		LK_ASSERT(finding->name && finding->part);
-		lk_table_row(table);
-		lk_table_text(table, state_names[finding->state]);
-		lk_table_text(table, finding->part);
-		lk_table_text(table, finding->name);
-		lk_table_text(table, finding->what);
-		lk_table_text(table, finding->use);
-		lk_table_text(table, finding->mend);
-	}
-	return table;
+	static const lk_columns columns = {"findings", &finding_record, .keys = NULL};
+	return lk_fields_rows(&columns, doctor, doctor->findings, doctor->count);
 }
 
 /* ---- text ---- */

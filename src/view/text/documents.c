@@ -5,15 +5,31 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "lang/compile/compile.h"
+#include "lang/tune/tune.h"
 #include "view/text/views.h"
 
 enum { TYPE = 8000 };
 
+/* What lk_table_write writes of any table. */
+static const lk_answer_field table_fields[] = {
+	{"table", NULL, .kind = LK_FIELD_TEXT},
+	{"rows", NULL, .kind = LK_FIELD_ROWS},
+};
+static const lk_answer_record table_record = {.fields = table_fields,
+                                              .count = sizeof table_fields / sizeof *table_fields};
+static const lk_document table_document = {
+	"table",
+	"`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows",
+	&table_record, 0, NULL};
+
 static const lk_document *const documents[] = {
-	&lk_predict_document,  &lk_plan_document,       &lk_explain_document, &lk_whatif_document,
-	&lk_validate_document, &lk_collective_document, &lk_shard_document,   &lk_rent_document,
-	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document, &lk_diff_document,
-	&lk_replay_document,   &lk_stalls_document,
+	&lk_predict_document,  &lk_plan_document,       &lk_explain_document,   &lk_whatif_document,
+	&lk_validate_document, &lk_collective_document, &lk_shard_document,     &lk_rent_document,
+	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document,   &lk_diff_document,
+	&lk_replay_document,   &lk_stalls_document,     &lk_calibrate_document, &lk_version_document,
+	&table_document,       &lc_run_document,        &lc_compare_document,   &lc_verify_document,
+	&lc_bench_document,    &lk_tune_document,
 };
 enum { DOCUMENTS = sizeof documents / sizeof *documents };
 
@@ -79,7 +95,7 @@ static void put_class_fields(lk_json_writer *writer, const lk_answer_record *rec
 		lk_text text = lk_text_begin(type, sizeof type);
 		lk_field_type(field, true, &text);
 		LK_ASSERT(!lk_text_full(&text));
-		snprintf(key, sizeof key, "%s%s", field->key, field->when ? "?" : "");
+		snprintf(key, sizeof key, "%s%s", field->key, field->when || field->absent ? "?" : "");
 		lk_json_put_text(writer, key, type);
 	}
 }

@@ -9,82 +9,10 @@
 #include "view/text/views.h"
 #include "view/table/table_internal.h"
 
-/* ---- cells ---- */
-
-void lk_put_seconds(lk_table *table, double seconds) {
-	char text[32];
-	lk_table_number(table, seconds,
-	                isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
-}
-
-void lk_put_ns(lk_table *table, double ns) {
-	char text[32];
-	lk_table_number(table, ns, isnan(ns) ? NULL : lk_format_seconds(ns * 1e-9, text, sizeof text));
-}
-
-void lk_put_pctg(lk_table *table, double part, double whole) {
-	char text[32];
-	double pctg = whole > 0 ? 100 * part / whole : NAN;
-	lk_table_number(table, pctg, isnan(pctg) ? NULL : lk_fixed(pctg, 1, text, sizeof text));
-}
-
-void lk_put_count(lk_table *table, double count) {
-	char text[32];
-	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));
-}
-
 /* Columns of names, so that tables fit into 100. */
-enum { KERNEL_WIDTH = 48, GROUP_WIDTH = 14, MOST_WIDTH = 48 };
+enum { KERNEL_WIDTH = 48, GROUP_WIDTH = 14 };
 
-/* A name in `width` columns: itself, or its beginning and dots in `out`. */
-static const char *cut(const char *name, size_t width, char *out) {
-	static const char dots[] = "...";
-	LK_ASSERT(width <= MOST_WIDTH);
-	if (strlen(name) <= width) return name;
-	size_t length = 0;
-	for (size_t step; (step = lk_utf8_length(name + length, strlen(name + length))) &&
-	                  length + step + strlen(dots) <= width;)
-		length += step;
-	snprintf(out, MOST_WIDTH + 1, "%.*s%s", (int)length, name, dots);
-	return out;
-}
-
-void lk_put_cut(lk_table *table, const char *name, size_t width) {
-	char text[MOST_WIDTH + 1];
-	lk_table_text(table, cut(name, width, text));
-}
-
-/* The name of a kernel; people get the beginning of a long one. */
-static void tables_put_name(lk_table *table, const char *name, bool people) {
-	if (people) lk_put_cut(table, name, KERNEL_WIDTH);
-	else lk_table_text(table, name);
-}
-
-static void tables_put_plain(lk_table *table, double number) {
-	char text[32];
-	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
-}
-
-static void tables_put_real(lk_table *table, double number) {
-	char text[32];
-	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 2, text, sizeof text));
-}
-
-static void tables_put_bytes(lk_table *table, double bytes) {
-	char text[32];
-	lk_table_number(table, bytes, isnan(bytes) ? NULL : lk_format_bytes(bytes, text, sizeof text));
-}
-
-#define RIGHT(key, title) \
-	{ key, title, true, false }
-#define LEFT(key, title) \
-	{ key, title, false, false }
-#define HIDDEN(key) \
-	{ key, key, false, true }
-#define TABLE(name, columns) lk_table_new(name, columns, (int)(sizeof columns / sizeof *columns))
-
-/* How many rows are printed. */
-static int tables_rows_of(int count, int top) {
+int lk_shown_rows(int count, int top) {
 	LK_ASSERT(count >= 0);
 	return top > 0 && top < count ? top : count;
 }
@@ -118,9 +46,9 @@ const lk_answer_record lk_stall_record = {
 	LK_RECORD(lk_explain_stall, stall_fields)};
 
 static lk_table *stalls(const lk_explanation *explanation, int top) {
-	static const lk_columns columns = {"stalls", &lk_stall_record, NULL};
+	static const lk_columns columns = {"stalls", &lk_stall_record, .keys = NULL};
 	lk_table *table = lk_fields_rows(&columns, explanation, explanation->stalls,
-	                                 tables_rows_of(explanation->stall_count, top));
+	                                 lk_shown_rows(explanation->stall_count, top));
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
@@ -163,7 +91,7 @@ static const lk_answer_field breakdown_fields[] = {
 static const lk_answer_record breakdown_record = {LK_RECORD(lk_explain_rank, breakdown_fields)};
 
 static lk_table *breakdown(const lk_explanation *explanation) {
-	static const lk_columns columns = {"breakdown", &breakdown_record, NULL};
+	static const lk_columns columns = {"breakdown", &breakdown_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->ranks, explanation->rank_count);
 }
 
@@ -181,7 +109,7 @@ static const lk_answer_field step_fields[] = {
 static const lk_answer_record step_record = {LK_RECORD(lk_explain_step, step_fields)};
 
 static lk_table *steps(const lk_explanation *explanation) {
-	static const lk_columns columns = {"steps", &step_record, NULL};
+	static const lk_columns columns = {"steps", &step_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->steps, explanation->step_rows);
 }
 
@@ -196,7 +124,7 @@ static const lk_answer_field overlap_fields[] = {
 static const lk_answer_record overlap_record = {LK_RECORD(lk_explain_rank, overlap_fields)};
 
 static lk_table *tables_overlap(const lk_explanation *explanation) {
-	static const lk_columns columns = {"overlap", &overlap_record, NULL};
+	static const lk_columns columns = {"overlap", &overlap_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->ranks, explanation->rank_count);
 }
 
@@ -214,7 +142,7 @@ static const lk_answer_record straggler_record = {
 	LK_RECORD(lk_explain_straggler, straggler_fields)};
 
 static lk_table *tables_stragglers(const lk_explanation *explanation) {
-	static const lk_columns columns = {"stragglers", &straggler_record, NULL};
+	static const lk_columns columns = {"stragglers", &straggler_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->stragglers,
 	                      explanation->straggler_count);
 }
@@ -233,9 +161,9 @@ static const lk_answer_field stretch_fields[] = {
 static const lk_answer_record stretch_record = {LK_RECORD(lk_explain_stretch, stretch_fields)};
 
 static lk_table *stretches(const lk_explanation *explanation, int top) {
-	static const lk_columns columns = {"stretches", &stretch_record, NULL};
+	static const lk_columns columns = {"stretches", &stretch_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->stretches,
-	                      tables_rows_of(explanation->stretch_count, top));
+	                      lk_shown_rows(explanation->stretch_count, top));
 }
 
 #define OF_IDLE PCTG(lk_explain_idle, idle_ns)
@@ -255,7 +183,7 @@ static const lk_answer_field idle_fields[] = {
 static const lk_answer_record idle_record = {LK_RECORD(lk_explain_idle, idle_fields)};
 
 static lk_table *tables_idle(const lk_explanation *explanation) {
-	static const lk_columns columns = {"idle", &idle_record, NULL};
+	static const lk_columns columns = {"idle", &idle_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->idle, explanation->idle_count);
 }
 
@@ -275,53 +203,62 @@ static const lk_answer_field queue_fields[] = {
 static const lk_answer_record queue_record = {LK_RECORD(lk_explain_queue, queue_fields)};
 
 static lk_table *tables_queue(const lk_explanation *explanation) {
-	static const lk_columns columns = {"queue", &queue_record, NULL};
+	static const lk_columns columns = {"queue", &queue_record, .keys = NULL};
 	return lk_fields_rows(&columns, explanation, explanation->queues, explanation->queue_count);
 }
 
+#define COMM(member) LK_AT(lk_explain_comm, member)
+
+static void find_comm_hidden(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_comm *comm = subject->record;
+	found->number = (double)comm->kernel_ns - (double)comm->exposed_ns;
+}
+
+/* `context`: whether waiting and transfer alone are shown where all of the time is known as one of
+ * them. */
+static bool has_comm_time(const lk_subject *subject) {
+	const lk_explain_comm *comm = subject->record;
+	const bool *brief = subject->context;
+	return !*brief || comm->matched != comm->count;
+}
+
+static bool has_comm_hidden(const lk_subject *subject) {
+	return !((const lk_explain_comm *)subject->record)->host;
+}
+
+static const lk_answer_field comm_fields[] = {
+	{"kind", "kind", COMM(kind)},
+	{"group", "group", COMM(group), .known = LK_UNLESS_ZERO, .width = GROUP_WIDTH},
+	{"group_size", "ranks", COMM(group_size), .known = LK_UNLESS_ZERO, .shown = lk_whole},
+	{"count", "count", COMM(count), .shown = lk_format_thousands},
+	{"bytes", "bytes", COMM(bytes), .shown = lk_format_bytes},
+	{"kernel_ns", "time", COMM(kernel_ns), .there = has_comm_time, .shown = show_ns},
+	{"exposed_ns", "exposed", COMM(exposed_ns), .shown = show_ns},
+	{"hidden_pctg", "hidden %", LK_FIELD_INT64, .get = find_comm_hidden, .there = has_comm_hidden,
+     PCTG(lk_explain_comm, kernel_ns)},
+	{"matched", "matched", COMM(matched), .hidden = true},
+	{"wait_ns", "waiting", COMM(wait_ns), LK_IF(lk_explain_comm, matched), .shown = show_ns},
+	{"transfer_ns", "transfer", COMM(transfer_ns), LK_IF(lk_explain_comm, matched),
+     .shown = show_ns},
+	{"exposed_wait_ns", "exposed waiting", COMM(exposed_wait_ns), LK_IF(lk_explain_comm, matched),
+     .shown = show_ns},
+	{"busbw_GBps", "bus GB/s", COMM(busbw), .shown = lk_hundredths},
+	{"model_busbw_GBps", "model", COMM(model_busbw), .shown = lk_hundredths},
+};
+static const lk_answer_record comm_record = {LK_RECORD(lk_explain_comm, comm_fields)};
+
+/* People get 100 columns: where some waiting is known, the times that it is a part of go. */
 static lk_table *tables_communication(const lk_explanation *explanation, bool people) {
-	static const lk_column columns[] = {
-		LEFT("kind", "kind"),
-		LEFT("group", "group"),
-		RIGHT("group_size", "ranks"),
-		RIGHT("count", "count"),
-		RIGHT("bytes", "bytes"),
-		RIGHT("kernel_ns", "time"),
-		RIGHT("exposed_ns", "exposed"),
-		RIGHT("hidden_pctg", "hidden %"),
-		RIGHT("matched", "matched"),
-		RIGHT("wait_ns", "waiting"),
-		RIGHT("transfer_ns", "transfer"),
-		RIGHT("exposed_wait_ns", "exposed waiting"),
-		RIGHT("busbw_GBps", "bus GB/s"),
-		RIGHT("model_busbw_GBps", "model"),
-	};
-	lk_table *table = TABLE("communication", columns);
-	bool divided = false;
-	for (int i = 0; i < explanation->comm_count; i++) divided |= explanation->comm[i].matched > 0;
-	for (int i = 0; table && i < explanation->comm_count; i++) {
-		const lk_explain_comm *comm = &explanation->comm[i];
-		double all = (double)comm->kernel_ns;
-		/* People get 100 columns: where waiting is known, the times that it is a part of go. */
-		bool brief = people && divided, summed = brief && comm->matched == comm->count;
-		lk_table_row(table);
-		lk_table_text(table, comm->kind);
-		if (*comm->group && people) lk_put_cut(table, comm->group, GROUP_WIDTH);
-		else lk_table_text(table, *comm->group ? comm->group : NULL);
-		tables_put_plain(table, comm->group_size ? comm->group_size : NAN);
-		lk_put_count(table, (double)comm->count);
-		tables_put_bytes(table, comm->bytes);
-		lk_put_ns(table, summed ? NAN : all);
-		lk_put_ns(table, (double)comm->exposed_ns);
-		lk_put_pctg(table, comm->host || brief ? NAN : all - (double)comm->exposed_ns, all);
-		tables_put_plain(table, people && (brief || !divided) ? NAN : (double)comm->matched);
-		lk_put_ns(table, comm->matched ? (double)comm->wait_ns : NAN);
-		lk_put_ns(table, comm->matched ? (double)comm->transfer_ns : NAN);
-		lk_put_ns(table, comm->matched && !brief ? (double)comm->exposed_wait_ns : NAN);
-		tables_put_real(table, comm->busbw);
-		tables_put_real(table, comm->model_busbw);
-	}
+	const lk_columns columns = {"communication", &comm_record, .people = people};
+	const lk_explain_comm *comms = explanation->comm;
+	bool brief = false;
+	for (int i = 0; i < explanation->comm_count; i++) brief |= people && comms[i].matched > 0;
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < explanation->comm_count; i++)
+		lk_fields_row(table, &columns, &(lk_subject){explanation, &comms[i], i, &brief});
 	if (table) lk_table_hide_empty(table);
+	if (brief) lk_table_hide(table, "hidden_pctg", true);
+	if (brief) lk_table_hide(table, "exposed_wait_ns", true);
 	return table;
 }
 
@@ -329,13 +266,6 @@ static lk_table *tables_communication(const lk_explanation *explanation, bool pe
 
 static void find_kernel_type(const lk_subject *subject, lk_field_value *found) {
 	found->text = lk_explain_types[((const lk_explain_kernel *)subject->record)->type];
-}
-
-/* `context`: whether people read it, who get the beginning of a long name. */
-static void find_kernel_name(const lk_subject *subject, lk_field_value *found) {
-	const char *name = ((const lk_explain_kernel *)subject->record)->name;
-	const bool *people = subject->context;
-	found->text = *people ? cut(name, KERNEL_WIDTH, found->shown) : name;
 }
 
 static const lk_answer_field kernel_fields[] = {
@@ -348,76 +278,89 @@ static const lk_answer_field kernel_fields[] = {
 	{"max_ns", "Max", KERNEL(time.max_ns), .shown = show_ns},
 	{"stddev_ns", "stddev_ns", KERNEL(time.deviation_ns), .shown = show_ns, .hidden = true},
 	{"type", "type", LK_FIELD_TEXT, .get = find_kernel_type, .hidden = true},
-	{"name", "Name", LK_FIELD_TEXT, .get = find_kernel_name},
+	{"name", "Name", KERNEL(name), .width = KERNEL_WIDTH},
 };
 static const lk_answer_record kernel_record = {LK_RECORD(lk_explain_kernel, kernel_fields)};
 
 static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool people) {
-	static const lk_columns columns = {"kernels", &kernel_record, NULL};
-	lk_table *table = lk_fields_table(&columns);
-	for (int i = 0; i < tables_rows_of(explanation->kernel_count, top); i++)
-		lk_fields_row(table, &columns,
-		              &(lk_subject){explanation, &explanation->kernel[i], i, &people});
-	return table;
+	const lk_columns columns = {"kernels", &kernel_record, .people = people};
+	return lk_fields_rows(&columns, explanation, explanation->kernel,
+	                      lk_shown_rows(explanation->kernel_count, top));
 }
 
-static void tables_put_rate(lk_table *table, double rate, double unit) {
-	LK_ASSERT(unit > 0);
-	char text[32];
-	int places = rate < 10 * unit ? 2 : 1;
-	if (rate > 0) lk_table_number(table, rate, lk_fixed(rate / unit, places, text, sizeof text));
-	else lk_table_number(table, NAN, NULL);
+#define SHAPED(member) LK_AT(lk_explain_shaped, member)
+
+/* Nanoseconds of one operation; NAN: no time is known. */
+static double shaped_each(const lk_subject *subject) {
+	const lk_explain_shaped *shaped = subject->record;
+	return shaped->count && shaped->total_ns > 0 ? shaped->total_ns / (double)shaped->count : NAN;
 }
+
+static void find_shaped_each(const lk_subject *subject, lk_field_value *found) {
+	found->number = shaped_each(subject);
+}
+
+static void find_shaped_limit(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_shaped *shaped = subject->record;
+	if (!isnan(shaped->roof)) found->text = shaped->memory_bound ? "memory" : "peak";
+}
+
+static void find_shaped_flops(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_shaped *shaped = subject->record;
+	found->number = shaped->flops / (shaped_each(subject) * 1e-9);
+}
+
+static void find_shaped_bytes(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_shaped *shaped = subject->record;
+	found->number = shaped->bytes / (shaped_each(subject) * 1e-9);
+}
+
+static void find_shaped_intensity(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_shaped *shaped = subject->record;
+	if (shaped->flops > 0 && shaped->bytes > 0) found->number = shaped->flops / shaped->bytes;
+}
+
+static char *show_rate(double rate, double unit, char *out, size_t size) {
+	return lk_fixed(rate / unit, rate < 10 * unit ? 2 : 1, out, size);
+}
+
+static char *show_tera(double rate, char *out, size_t size) {
+	return show_rate(rate, 1e12, out, size);
+}
+
+static char *show_giga(double rate, char *out, size_t size) {
+	return show_rate(rate, 1e9, out, size);
+}
+
+static const lk_answer_field shaped_fields[] = {
+	{"time_pctg", "Time (%)", SHAPED(share), .per_cent = true, .shown = lk_tenths},
+	{"total_time_ns", "Total Time", SHAPED(total_ns), .shown = show_ns},
+	{"instances", "Instances", SHAPED(count), .shown = lk_format_thousands},
+	{"avg_ns", "Avg", LK_FIELD_REAL, .get = find_shaped_each, .shown = show_ns},
+	{"roof_pctg", "of roof %", SHAPED(roof), .per_cent = true, .shown = lk_tenths},
+	{"limit", "limit", LK_FIELD_TEXT, .get = find_shaped_limit},
+	{"flops_per_s", "TFLOP/s", LK_FIELD_REAL, .get = find_shaped_flops, .known = LK_UNLESS_ZERO,
+     .shown = show_tera},
+	{"bytes_per_s", "GB/s", LK_FIELD_REAL, .get = find_shaped_bytes, .known = LK_UNLESS_ZERO,
+     .shown = show_giga},
+	{"flops_per_byte", "FLOP/B", LK_FIELD_REAL, .get = find_shaped_intensity,
+     .shown = lk_hundredths},
+	{"dtype", "format", SHAPED(dtype)},
+	{"kind", "kind", SHAPED(kind)},
+	{"operation", "operation", SHAPED(operation)},
+	{"shapes", "shapes", SHAPED(shapes), .width = KERNEL_WIDTH},
+	{"flops", "flops", SHAPED(flops), .hidden = true},
+	{"bytes", "bytes", SHAPED(bytes), .hidden = true},
+	{"peak_flops", "peak_flops", SHAPED(peak_flops), .known = LK_UNLESS_ZERO, .hidden = true},
+	{"kernel", "longest kernel", SHAPED(kernel), .width = KERNEL_WIDTH},
+};
+static const lk_answer_record shaped_record = {LK_RECORD(lk_explain_shaped, shaped_fields)};
 
 static lk_table *roofline(const lk_explanation *explanation, int top, bool people) {
-	static const lk_column columns[] = {
-		RIGHT("time_pctg", "Time (%)"),
-		RIGHT("total_time_ns", "Total Time"),
-		RIGHT("instances", "Instances"),
-		RIGHT("avg_ns", "Avg"),
-		RIGHT("roof_pctg", "of roof %"),
-		LEFT("limit", "limit"),
-		RIGHT("flops_per_s", "TFLOP/s"),
-		RIGHT("bytes_per_s", "GB/s"),
-		RIGHT("flops_per_byte", "FLOP/B"),
-		LEFT("dtype", "format"),
-		LEFT("kind", "kind"),
-		LEFT("operation", "operation"),
-		LEFT("shapes", "shapes"),
-		HIDDEN("flops"),
-		HIDDEN("bytes"),
-		HIDDEN("peak_flops"),
-		LEFT("kernel", "longest kernel"),
-	};
-	lk_table *table = TABLE("roofline", columns);
-	for (int i = 0; table && i < tables_rows_of(explanation->shaped_count, top); i++) {
-		const lk_explain_shaped *shaped = &explanation->shaped[i];
-		double each = shaped->count && shaped->total_ns > 0
-		                  ? shaped->total_ns / (double)shaped->count
-		                  : NAN,
-			   per = each * 1e-9;
-		lk_table_row(table);
-		lk_put_pctg(table, shaped->share, 1);
-		lk_put_ns(table, shaped->total_ns);
-		lk_put_count(table, (double)shaped->count);
-		lk_put_ns(table, each);
-		lk_put_pctg(table, shaped->roof, 1);
-		const char *bound = shaped->memory_bound ? "memory" : "peak";
-		lk_table_text(table, isnan(shaped->roof) ? NULL : bound);
-		tables_put_rate(table, shaped->flops / per, 1e12);
-		tables_put_rate(table, shaped->bytes / per, 1e9);
-		tables_put_real(
-			table, shaped->flops > 0 && shaped->bytes > 0 ? shaped->flops / shaped->bytes : NAN);
-		lk_table_text(table, shaped->dtype);
-		lk_table_text(table, shaped->kind);
-		lk_table_text(table, shaped->operation);
-		tables_put_name(table, shaped->shapes, people);
-		lk_table_number(table, shaped->flops, NULL);
-		lk_table_number(table, shaped->bytes, NULL);
-		lk_table_number(table, shaped->peak_flops > 0 ? shaped->peak_flops : NAN, NULL);
-		tables_put_name(table, shaped->kernel, people);
-	}
-	if (table && people) lk_table_hide_empty(table);
+	const lk_columns columns = {"roofline", &shaped_record, .people = people};
+	lk_table *table = lk_fields_rows(&columns, explanation, explanation->shaped,
+	                                 lk_shown_rows(explanation->shaped_count, top));
+	if (table) lk_table_hide_empty(table);
 	return table;
 }
 
@@ -446,7 +389,7 @@ static const lk_answer_field launch_fields[] = {
 static const lk_answer_record launch_record = {LK_RECORD(struct launch_row, launch_fields)};
 
 static lk_table *tables_launches(const lk_explanation *explanation) {
-	static const lk_columns columns = {"launches", &launch_record, NULL};
+	static const lk_columns columns = {"launches", &launch_record, .keys = NULL};
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < explanation->launch_count; i++) {
 		const lk_explain_launch *launch = &explanation->launches[i];

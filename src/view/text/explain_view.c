@@ -55,10 +55,6 @@ static void put_actions(lk_json_writer *writer, const lk_subject *subject) {
 	}
 }
 
-static bool has_critical(const lk_subject *subject) {
-	return ((const lk_explanation *)subject->answer)->critical.part_count > 0;
-}
-
 static lk_table *explain_rows(const void *answer, int which) {
 	return lk_explain_table(answer, which, false);
 }
@@ -91,8 +87,9 @@ static const lk_answer_field explanation_fields[] = {
 	{"roofline", NULL, ROWS(ROOFLINE)},
 	{"critical_path", NULL,
      LK_MANY(lk_explanation, critical.parts, critical.part_count, critical_record)},
-	{"critical_step", NULL, EXPLAINED(critical.step), .there = has_critical},
-	{"critical_step_s", NULL, EXPLAINED(critical.step_s), .there = has_critical},
+	{"critical_step", NULL, EXPLAINED(critical.step), LK_IF(lk_explanation, critical.part_count)},
+	{"critical_step_s", NULL, EXPLAINED(critical.step_s),
+     LK_IF(lk_explanation, critical.part_count)},
 	{"diagnosis", NULL, EXPLAINED(diagnosis)},
 	{"actions", NULL, LK_FIELD_MANY, .of = &action_record, .put = put_actions},
 	{"caveat_count", NULL, EXPLAINED(caveat_count)},

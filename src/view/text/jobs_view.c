@@ -180,7 +180,7 @@ const lk_document lk_jobs_document = {"jobs", "`jobs -o json`", &answer_record,
 /* ---- tables ---- */
 
 static lk_table *policies_of(const lk_jobs_answer *answer) {
-	static const lk_columns columns = {"policies", &policy_record, NULL};
+	static const lk_columns columns = {"policies", &policy_record, .keys = NULL};
 	return lk_fields_rows(&columns, answer, answer->policies, answer->policy_count);
 }
 
@@ -188,7 +188,7 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 	static const char *const keys[] = {"job",   "policy",       "model", "submit_s",  "start_s",
 	                                   "end_s", "completion_s", "gpu_s", "most_gpus", "restarts",
 	                                   NULL};
-	static const lk_columns columns = {"jobs", &course_record, keys};
+	static const lk_columns columns = {"jobs", &course_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < answer->count; i++)
 		for (int p = 0; p < answer->policy_count; p++) {
@@ -199,7 +199,7 @@ static lk_table *courses_of(const lk_jobs_answer *answer) {
 }
 
 static lk_table *energy_of(const lk_jobs_answer *answer) {
-	static const lk_columns columns = {"energy", &point_record, NULL};
+	static const lk_columns columns = {"energy", &point_record, .keys = NULL};
 	return lk_fields_rows(&columns, answer, answer->energy->points, answer->energy->point_count);
 }
 

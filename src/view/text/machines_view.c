@@ -107,8 +107,8 @@ static lk_table *machine_table(lk_offers *offers, bool age) {
 		"gpu",           "gpus",    "provider", "instance",     "region",          "vcpus",
 		"memory_gib",    "nvme_gb", "links",    "network_gbps", "on_demand_usd_h", "spot_usd_h",
 		"usd_h_per_gpu", "date",    "source",   "block_usd_h",  "block_date",      NULL};
-	static const lk_columns plain = {"machines", &offer_record, keys},
-							aged = {"machines", &offer_record, NULL};
+	static const lk_columns plain = {"machines", &offer_record, .keys = keys},
+							aged = {"machines", &offer_record, .keys = NULL};
 	lk_sort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	return lk_fields_rows(age ? &aged : &plain, NULL, offers->at, (int)offers->count);
 }
@@ -147,7 +147,7 @@ static lk_table *listing_machines(lk_offers *offers, struct price_lists *lists) 
 	                                   "usd_h_per_gpu:a GPU",
 	                                   "list:from",
 	                                   NULL};
-	static const lk_columns columns = {"machines", &listed_record, keys};
+	static const lk_columns columns = {"machines", &listed_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	lk_sort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
@@ -164,7 +164,7 @@ static lk_table *listing_machines(lk_offers *offers, struct price_lists *lists) 
 static lk_table *listing_prices(const struct price_lists *lists, bool age) {
 	static const char *const keys[] = {"list", "source:prices from", "date:of", "age_days", "old",
 	                                   NULL};
-	static const lk_columns columns = {"prices", &listed_record, keys};
+	static const lk_columns columns = {"prices", &listed_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (size_t i = 0; i < lists->first.count; i++) {
 		size_t list = i + 1;

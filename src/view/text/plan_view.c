@@ -228,7 +228,7 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 	static const char *const keys[] = {
 		"rank:",    "step_time_s", "exact_s",   "mfu",        "days",   "gpu_hours", "training_kwh",
 		"step_kwh", "carbon_kg",   "power_usd", "peak_bytes", "layout", NULL};
-	static const lk_columns columns = {"plan", &choice_record, keys};
+	static const lk_columns columns = {"plan", &choice_record, .keys = keys};
 	lk_table *table = lk_fields_rows(&columns, plan, count->choices, count->choice_count);
 	lk_table_hide(table, "exact_s", !plan_view_exact_differs(count));
 	lk_table_hide(table, "days", !(plan->tokens > 0));
@@ -335,7 +335,7 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 	static const char *const keys[] = {"gpus",      "step_time_s",  "days",     "gpu_hours",
 	                                   "gpu_s",     "training_kwh", "step_kwh", "carbon_kg",
 	                                   "power_usd", "front",        NULL};
-	static const lk_columns columns = {"front", &choice_record, keys};
+	static const lk_columns columns = {"front", &choice_record, .keys = keys};
 	const bool days = plan->tokens > 0;
 	if (plan->count < 2) return LK_OK;
 	fputs("\nNumbers of GPUs (* none is faster for fewer GPU-hours)\n", out);
@@ -360,7 +360,7 @@ static lk_status plan_view_put_syncs(const lk_plan *plan, bool colour, FILE *out
 	                            "utilisation",
 	                            plan->seq ? "tokens_per_s" : "tokens_per_s:samples/s",
 	                            NULL};
-	const lk_columns columns = {"syncs", &sync_record, keys};
+	const lk_columns columns = {"syncs", &sync_record, .keys = keys};
 	if (!plan->sync_count) return LK_OK;
 	fputs("\nSites that train so and synchronise over their links\n", out);
 	return lk_put_table(lk_fields_rows(&columns, plan, plan->syncs, plan->sync_count), colour, out,
@@ -370,7 +370,7 @@ static lk_status plan_view_put_syncs(const lk_plan *plan, bool colour, FILE *out
 /* Which levels of a tree aggregate how often, and what that costs. */
 static lk_status plan_view_put_levels(const lk_plan_tree *tree, bool colour, FILE *out,
                                       lk_error *err) {
-	static const lk_columns columns = {"tree", &level_record, NULL};
+	static const lk_columns columns = {"tree", &level_record, .keys = NULL};
 	return lk_put_table(lk_fields_rows(&columns, tree, tree->levels, tree->level_count), colour,
 	                    out, err);
 }
@@ -470,7 +470,7 @@ lk_table *lk_plan_table(const lk_plan *plan) {
 		"training_kwh", "step_kwh", "carbon_kg",   "power_usd", "peak_bytes", "tp",   "pp",
 		"vp",           "cp",       "ep",          "dp",        "mbs",        "zero", "recompute",
 		"schedule",     "stack",    "layout",      "why_not",   "warning",    NULL};
-	static const lk_columns columns = {"plans", &choice_record, keys};
+	static const lk_columns columns = {"plans", &choice_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++)

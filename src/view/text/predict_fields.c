@@ -173,18 +173,6 @@ static void find_tflops(const lk_subject *subject, lk_field_value *found) {
 	found->number = ((const lk_prediction *)subject->record)->model_flops_per_s_per_gpu / 1e12;
 }
 
-static bool has_seeds(const lk_subject *subject) {
-	return ((const lk_prediction *)subject->record)->seeds > 0;
-}
-
-static bool has_generation(const lk_subject *subject) {
-	return ((const lk_prediction *)subject->record)->generation.sequences > 0;
-}
-
-static bool has_phases(const lk_subject *subject) {
-	return ((const lk_prediction *)subject->record)->phases;
-}
-
 /* A row of a sweep, as the context of its fields. */
 struct swept {
 	const lk_sweep *sweep;
@@ -244,10 +232,11 @@ static const lk_answer_field prediction_fields[] = {
 	{LK_INSIDE(lk_prediction, energy, lk_energy_record)},
 	{"breakdown", NULL, LK_MAP(lk_prediction, breakdown, breakdown_count, part_record),
      .named = offsetof(lk_time_part, key)},
-	{"seeds", NULL, LK_HERE(seed_record), .there = has_seeds},
+	{"seeds", NULL, LK_HERE(seed_record), LK_IF(lk_prediction, seeds)},
 	{"generation", NULL, LK_INSIDE(lk_prediction, generation, generation_record),
-     .there = has_generation},
-	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans, .there = has_phases},
+     LK_IF(lk_prediction, generation.sequences)},
+	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans,
+     LK_IF(lk_prediction, phases)},
 	{"memory", NULL, LK_MANY(lk_prediction, memory, memory_count, stage_record)},
 	{"layout", NULL, LK_HERE(lk_layout_record)},
 	{"assumptions", NULL, LK_LIST(lk_prediction, assumptions, assumption_count)},

@@ -254,7 +254,7 @@ static lk_table *rent_view_table(const lk_rent *rent, bool verbose, bool warned)
 		"goodput",      "kwh",         "carbon_kg",   "power_usd",  "price_usd_h", "price_date",
 		"price_source", "pareto",      "in_time",     "in_budget",  "chance",      "gpus_searched",
 		"search_end",   "warning",     "layout",      "reproduce",  NULL};
-	static const lk_columns columns = {"choices", &choice_record, keys};
+	static const lk_columns columns = {"choices", &choice_record, .keys = keys};
 	bool open = isnan(rent->samples);
 	lk_table *table = lk_fields_rows(&columns, rent, rent->choices, rent->count);
 	rent_view_hide_ranges(table, rent);
@@ -318,7 +318,7 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 	                            "carbon_kg",
 	                            "power_usd",
 	                            NULL};
-	const lk_columns columns = {"choices", &choice_record, keys};
+	const lk_columns columns = {"choices", &choice_record, .keys = keys};
 	bool carbon = rent_view_has_carbon(rent), power = rent_view_has_power(rent);
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < rent->count; i++)
@@ -335,7 +335,7 @@ static lk_table *rented_machines(const lk_rent *rent, const struct rented *rente
 	static const char *const keys[] = {
 		"number",     "provider:machine of", "instance", "gpus_each", "price_usd_h:an hour",
 		"price_date", "price_source",        NULL};
-	static const lk_columns columns = {"machines", &choice_record, keys};
+	static const lk_columns columns = {"machines", &choice_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (int m = 0; m < rented->count; m++) {
 		int first = rented->first[m];
@@ -369,7 +369,7 @@ static lk_table *rent_view_functions(const lk_rent *rent, bool all) {
 	static const char *const keys[] = {"platform", "level",     "memory_mib", "calls",
 	                                   "call_s",   "instances", "seconds",    "gib_s",
 	                                   "cost_usd", "note",      NULL};
-	static const lk_columns columns = {"functions", &function_record, keys};
+	static const lk_columns columns = {"functions", &function_record, .keys = keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < rent->function_count; i++)
 		if (all || rent->functions[i].pareto || i == rent->cheapest || i == rent->fastest)

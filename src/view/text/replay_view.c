@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/noun.h"
-#include "view/table/output.h"
 #include "view/text/views.h"
 
 struct shown {
@@ -14,65 +13,130 @@ struct shown {
 	bool verbose;
 };
 
+/* ---- fields ---- */
+
+#define REPLAYED(member) LK_AT(lk_replay, member)
+#define PART(member)     LK_AT(lk_replay_part, member)
+#define STEP(member)     LK_AT(lk_replay_step, member)
+#define WORKS(member)    LK_AT(lk_replay_works, member)
+#define MICROSECONDS     .times = 1e6, .shown = show_microseconds
+
+static char *show_microseconds(double us, char *out, size_t size) {
+	return lk_format_seconds(us / 1e6, out, size);
+}
+
+static char *show_error(double share, char *out, size_t size) {
+	if (share >= 0) *out++ = '+', size--;
+	lk_percent(share, out, size);
+	return share >= 0 ? out - 1 : out;
+}
+
+static const lk_answer_field part_fields[] = {
+	{"name", NULL, PART(name)},
+	{"measured_us", NULL, PART(measured_s), MICROSECONDS},
+	{"predicted_us", NULL, PART(predicted_s), MICROSECONDS, .known = LK_MAYBE},
+};
+static const lk_answer_record part_record = {LK_RECORD(lk_replay_part, part_fields)};
+
+/* `context`: the rank of a step. */
+static void find_step_rank(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_rank *)subject->context)->rank;
+}
+
+static void find_step_path(const lk_subject *subject, lk_field_value *found) {
+	found->text = ((const lk_replay_rank *)subject->context)->path;
+}
+
 static double replay_view_error_of(double predicted, double measured) {
 	return measured > 0 ? predicted / measured - 1 : NAN;
 }
 
+static void find_step_error(const lk_subject *subject, lk_field_value *found) {
+	const lk_replay_step *step = subject->record;
+	found->number = replay_view_error_of(step->predicted_s, step->measured_s);
+}
+
+static void find_step_baseline_error(const lk_subject *subject, lk_field_value *found) {
+	const lk_replay_step *step = subject->record;
+	found->number = replay_view_error_of(step->baseline_s, step->measured_s);
+}
+
+static const lk_answer_field step_fields[] = {
+	{"rank", "rank", LK_FIELD_INT, .get = find_step_rank, .column = true},
+	{"step", "step", STEP(number), .shown = lk_whole, .column = true},
+	{"number", NULL, STEP(number)},
+	{"measured_us", "measured", STEP(measured_s), MICROSECONDS},
+	{"predicted_us", "predicted", STEP(predicted_s), MICROSECONDS, .known = LK_MAYBE},
+	{"error", "off", LK_FIELD_REAL, .get = find_step_error, .shown = show_error, .column = true},
+	{"baseline_us", "mean of others", STEP(baseline_s), MICROSECONDS, .known = LK_MAYBE},
+	{"baseline_error", "off", LK_FIELD_REAL, .get = find_step_baseline_error, .shown = show_error,
+     .column = true},
+	{"left_out", "left out", STEP(left_out), .known = LK_MAYBE},
+	{"host_known", "host known", STEP(host_known), .known = LK_MAYBE, .shown = lk_percent},
+	{"device_known", "device known", STEP(device_known), .known = LK_MAYBE, .shown = lk_percent},
+	{"path", "path", LK_FIELD_TEXT, .get = find_step_path, .hidden = true, .column = true},
+	{"parts", NULL, LK_MANY(lk_replay_step, parts, part_count, part_record)},
+};
+static const lk_answer_record step_record = {LK_RECORD(lk_replay_step, step_fields)};
+
+static const lk_answer_field rank_fields[] = {
+	{"rank", NULL, LK_AT(lk_replay_rank, rank)},
+	{"path", NULL, LK_AT(lk_replay_rank, path)},
+	{"steps", NULL, LK_MANY(lk_replay_rank, steps, step_count, step_record)},
+};
+static const lk_answer_record rank_record = {LK_RECORD(lk_replay_rank, rank_fields)};
+
+static const lk_answer_field works_fields[] = {
+	{"modelled", NULL, WORKS(modelled)},
+	{"timed", NULL, WORKS(timed)},
+	{"uncovered", NULL, WORKS(uncovered)},
+	{"nothing", NULL, WORKS(nothing)},
+	{"hosts", NULL, WORKS(hosts)},
+	{"host_times", NULL, WORKS(host_times)},
+	{"host_times_by_mean", NULL, WORKS(host_times_by_mean)},
+};
+static const lk_answer_record works_record = {LK_RECORD(lk_replay_works, works_fields)};
+
+static const lk_answer_field summary_fields[] = {
+	{"held_out", NULL, REPLAYED(held_out)},
+	{"times_from", NULL, REPLAYED(times_from)},
+	{"geomean_error", NULL, REPLAYED(geomean_error), .known = LK_MAYBE},
+	{"baseline_error", NULL, REPLAYED(baseline_error), .known = LK_MAYBE},
+	{"predicted", NULL, REPLAYED(predicted)},
+	{"parts_error", NULL, REPLAYED(parts_error), .known = LK_MAYBE},
+	{"worst_part", NULL, REPLAYED(worst_part), .known = LK_MAYBE},
+	{"operations", NULL, REPLAYED(operations)},
+	{"collectives", NULL, REPLAYED(collectives)},
+	{"clock_residual_us", NULL, REPLAYED(residual_s), .times = 1e6, .known = LK_MAYBE},
+	{"device_known_shape", NULL, REPLAYED(device_known_shape), .known = LK_MAYBE},
+};
+static const lk_answer_record summary_record = {LK_RECORD(lk_replay, summary_fields)};
+
+static const lk_answer_field replay_fields[] = {
+	{"summary", NULL, LK_HERE(summary_record)},
+	{"execution_traces", NULL, LK_ONE(lk_replay, works, works_record), .absent = true},
+	{"ranks", NULL, LK_MANY(lk_replay, ranks, rank_count, rank_record)},
+	{"uncovered", NULL, LK_LIST(lk_replay, uncovered, uncovered_count)},
+	{"notes", NULL, LK_LIST(lk_replay, notes, note_count)},
+	{"warnings", NULL, LK_LIST(lk_replay, warnings, warning_count)},
+};
+static const lk_answer_record replay_record = {LK_RECORD(lk_replay, replay_fields)};
+const lk_document lk_replay_document = {"replay", "`replay -o json`", &replay_record,
+                                        offsetof(lk_replay, failed_check), NULL};
+
 /* ---- table ---- */
 
-static const lk_column columns[] = {
-	{"rank", "rank", true, false},
-	{"step", "step", true, false},
-	{"measured_us", "measured", true, false},
-	{"predicted_us", "predicted", true, false},
-	{"error", "off", true, false},
-	{"baseline_us", "mean of others", true, false},
-	{"baseline_error", "off", true, false},
-	{"host_known", "host known", true, false},
-	{"device_known", "device known", true, false},
-	{"left_out", "left out", false, false},
-	{"path", "path", false, true},
-};
-
-static void replay_view_put_time(lk_table *table, double seconds) {
-	char text[64];
-	lk_table_number(table, seconds * 1e6,
-	                isnan(seconds) ? NULL : lk_format_seconds(seconds, text, sizeof text));
-}
-
-static void replay_view_put_share(lk_table *table, double share, bool sign) {
-	char text[64], number[48];
-	snprintf(text, sizeof text, "%s%s", sign && share >= 0 ? "+" : "",
-	         lk_percent(share, number, sizeof number));
-	lk_table_number(table, share, isnan(share) ? NULL : text);
-}
-
-static void replay_view_put_step(lk_table *table, const lk_replay_rank *rank,
-                                 const lk_replay_step *step) {
-	bool done = !isnan(step->predicted_s);
-	lk_table_row(table);
-	lk_table_number(table, rank->rank, NULL);
-	char number[32];
-	snprintf(number, sizeof number, "%lld", (long long)step->number);
-	lk_table_number(table, (double)step->number, number);
-	replay_view_put_time(table, step->measured_s);
-	replay_view_put_time(table, step->predicted_s);
-	replay_view_put_share(
-		table, done ? replay_view_error_of(step->predicted_s, step->measured_s) : NAN, true);
-	replay_view_put_time(table, done ? step->baseline_s : NAN);
-	replay_view_put_share(
-		table, done ? replay_view_error_of(step->baseline_s, step->measured_s) : NAN, true);
-	replay_view_put_share(table, done ? step->host_known : NAN, false);
-	replay_view_put_share(table, done ? step->device_known : NAN, false);
-	lk_table_text(table, step->left_out);
-	lk_table_text(table, rank->path);
-}
-
 static lk_table *replay_view_table_of(const lk_replay *replay) {
-	lk_table *table = lk_table_new("replay", columns, (int)(sizeof columns / sizeof *columns));
-	for (size_t i = 0; table && i < replay->rank_count; i++)
-		for (size_t s = 0; s < replay->ranks[i].step_count; s++)
-			replay_view_put_step(table, &replay->ranks[i], &replay->ranks[i].steps[s]);
+	static const char *const keys[] = {
+		"rank",           "step",       "measured_us",  "predicted_us", "error", "baseline_us",
+		"baseline_error", "host_known", "device_known", "left_out",     "path",  NULL};
+	static const lk_columns columns = {"replay", &step_record, .keys = keys};
+	lk_table *table = lk_fields_table(&columns);
+	for (size_t i = 0; i < replay->rank_count; i++) {
+		const lk_replay_rank *rank = &replay->ranks[i];
+		for (size_t s = 0; s < rank->step_count; s++)
+			lk_fields_row(table, &columns, &(lk_subject){replay, &rank->steps[s], (int)s, rank});
+	}
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
@@ -168,104 +232,6 @@ static lk_status replay_view_write_text(const void *what, bool colour, FILE *out
 	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
-
-/* ---- fields ---- */
-
-#define REPLAYED(member) LK_AT(lk_replay, member)
-#define STEP(member)     LK_AT(lk_replay_step, member)
-#define WORKS(member)    LK_AT(lk_replay_works, member)
-
-static void find_part_measured(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay_part *)subject->record)->measured_s * 1e6;
-}
-
-static void find_part_predicted(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay_part *)subject->record)->predicted_s * 1e6;
-}
-
-static const lk_answer_field part_fields[] = {
-	{"name", NULL, LK_AT(lk_replay_part, name)},
-	{"measured_us", NULL, LK_FIELD_REAL, .get = find_part_measured},
-	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_part_predicted, .known = LK_MAYBE},
-};
-static const lk_answer_record part_record = {LK_RECORD(lk_replay_part, part_fields)};
-
-static void find_step_measured(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay_step *)subject->record)->measured_s * 1e6;
-}
-
-static void find_step_predicted(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay_step *)subject->record)->predicted_s * 1e6;
-}
-
-static void find_baseline(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay_step *)subject->record)->baseline_s * 1e6;
-}
-
-static const lk_answer_field step_fields[] = {
-	{"number", NULL, STEP(number)},
-	{"measured_us", NULL, LK_FIELD_REAL, .get = find_step_measured},
-	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_step_predicted, .known = LK_MAYBE},
-	{"baseline_us", NULL, LK_FIELD_REAL, .get = find_baseline, .known = LK_MAYBE},
-	{"left_out", NULL, STEP(left_out), .known = LK_MAYBE},
-	{"host_known", NULL, STEP(host_known), .known = LK_MAYBE},
-	{"device_known", NULL, STEP(device_known), .known = LK_MAYBE},
-	{"parts", NULL, LK_MANY(lk_replay_step, parts, part_count, part_record)},
-};
-static const lk_answer_record step_record = {LK_RECORD(lk_replay_step, step_fields)};
-
-static const lk_answer_field rank_fields[] = {
-	{"rank", NULL, LK_AT(lk_replay_rank, rank)},
-	{"path", NULL, LK_AT(lk_replay_rank, path)},
-	{"steps", NULL, LK_MANY(lk_replay_rank, steps, step_count, step_record)},
-};
-static const lk_answer_record rank_record = {LK_RECORD(lk_replay_rank, rank_fields)};
-
-static const lk_answer_field works_fields[] = {
-	{"modelled", NULL, WORKS(modelled)},
-	{"timed", NULL, WORKS(timed)},
-	{"uncovered", NULL, WORKS(uncovered)},
-	{"nothing", NULL, WORKS(nothing)},
-	{"hosts", NULL, WORKS(hosts)},
-	{"host_times", NULL, WORKS(host_times)},
-	{"host_times_by_mean", NULL, WORKS(host_times_by_mean)},
-};
-static const lk_answer_record works_record = {LK_RECORD(lk_replay_works, works_fields)};
-
-static void find_residual(const lk_subject *subject, lk_field_value *found) {
-	found->number = ((const lk_replay *)subject->record)->residual_s * 1e6;
-}
-
-static const lk_answer_field summary_fields[] = {
-	{"held_out", NULL, REPLAYED(held_out)},
-	{"times_from", NULL, REPLAYED(times_from)},
-	{"geomean_error", NULL, REPLAYED(geomean_error), .known = LK_MAYBE},
-	{"baseline_error", NULL, REPLAYED(baseline_error), .known = LK_MAYBE},
-	{"predicted", NULL, REPLAYED(predicted)},
-	{"parts_error", NULL, REPLAYED(parts_error), .known = LK_MAYBE},
-	{"worst_part", NULL, REPLAYED(worst_part), .known = LK_MAYBE},
-	{"operations", NULL, REPLAYED(operations)},
-	{"collectives", NULL, REPLAYED(collectives)},
-	{"clock_residual_us", NULL, LK_FIELD_REAL, .get = find_residual, .known = LK_MAYBE},
-	{"device_known_shape", NULL, REPLAYED(device_known_shape), .known = LK_MAYBE},
-};
-static const lk_answer_record summary_record = {LK_RECORD(lk_replay, summary_fields)};
-
-static bool has_works(const lk_subject *subject) {
-	return ((const lk_replay *)subject->record)->works;
-}
-
-static const lk_answer_field replay_fields[] = {
-	{"summary", NULL, LK_HERE(summary_record)},
-	{"execution_traces", NULL, LK_ONE(lk_replay, works, works_record), .when = has_works},
-	{"ranks", NULL, LK_MANY(lk_replay, ranks, rank_count, rank_record)},
-	{"uncovered", NULL, LK_LIST(lk_replay, uncovered, uncovered_count)},
-	{"notes", NULL, LK_LIST(lk_replay, notes, note_count)},
-	{"warnings", NULL, LK_LIST(lk_replay, warnings, warning_count)},
-};
-static const lk_answer_record replay_record = {LK_RECORD(lk_replay, replay_fields)};
-const lk_document lk_replay_document = {"replay", "`replay -o json`", &replay_record,
-                                        offsetof(lk_replay, failed_check), NULL};
 
 /* ---- all ---- */
 

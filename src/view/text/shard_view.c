@@ -75,10 +75,6 @@ static const lk_answer_field tried_fields[] = {
 };
 static const lk_answer_record tried_record = {LK_RECORD(lk_shard_tried, tried_fields)};
 
-static bool fits(const lk_subject *subject) {
-	return ((const lk_shard_answer *)subject->record)->fits;
-}
-
 static lk_table *shard_rows(const void *answer, int which) {
 	return lk_shard_table(answer, which);
 }
@@ -88,17 +84,17 @@ static const lk_answer_field answer_fields[] = {
 	{"reason", NULL, ANSWER(reason), .known = LK_MAYBE},
 	{"sharder", NULL, ANSWER(sharder), .known = LK_MAYBE},
 	{"cut_off", NULL, ANSWER(cut_off), .known = LK_MAYBE},
-	{"step_s", NULL, ANSWER(step_s), .there = fits},
-	{"placed_s", NULL, ANSWER(placed_s), .there = fits},
-	{"bound_s", NULL, ANSWER(bound_s), .there = fits},
-	{"gap", NULL, ANSWER(gap), .there = fits},
-	{"imbalance", NULL, ANSWER(imbalance), .there = fits},
-	{"index_s", NULL, ANSWER(index_s), .there = fits},
-	{"forward_s", NULL, ANSWER(forward_s), .there = fits},
-	{"exchange_s", NULL, ANSWER(exchange_s), .there = fits},
-	{"dense_s", NULL, ANSWER(dense_s), .there = fits},
-	{"backward_s", NULL, ANSWER(backward_s), .there = fits},
-	{"reduce_s", NULL, ANSWER(reduce_s), .there = fits},
+	{"step_s", NULL, ANSWER(step_s), LK_IF(lk_shard_answer, fits)},
+	{"placed_s", NULL, ANSWER(placed_s), LK_IF(lk_shard_answer, fits)},
+	{"bound_s", NULL, ANSWER(bound_s), LK_IF(lk_shard_answer, fits)},
+	{"gap", NULL, ANSWER(gap), LK_IF(lk_shard_answer, fits)},
+	{"imbalance", NULL, ANSWER(imbalance), LK_IF(lk_shard_answer, fits)},
+	{"index_s", NULL, ANSWER(index_s), LK_IF(lk_shard_answer, fits)},
+	{"forward_s", NULL, ANSWER(forward_s), LK_IF(lk_shard_answer, fits)},
+	{"exchange_s", NULL, ANSWER(exchange_s), LK_IF(lk_shard_answer, fits)},
+	{"dense_s", NULL, ANSWER(dense_s), LK_IF(lk_shard_answer, fits)},
+	{"backward_s", NULL, ANSWER(backward_s), LK_IF(lk_shard_answer, fits)},
+	{"reduce_s", NULL, ANSWER(reduce_s), LK_IF(lk_shard_answer, fits)},
 	{"batch", NULL, ANSWER(batch), .type = "int"},
 	{"tables", NULL, ANSWER(tables)},
 	{"table_bytes", NULL, ANSWER(table_bytes)},
@@ -122,9 +118,9 @@ const lk_document lk_shard_document = {"shard", "`shard -o json`", &answer_recor
 /* ---- tables ---- */
 
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
-	static const lk_columns ranks = {"ranks", &rank_record, NULL},
-							pieces = {"pieces", &piece_record, NULL},
-							sharders = {"sharders", &tried_record, NULL};
+	static const lk_columns ranks = {"ranks", &rank_record, .keys = NULL},
+							pieces = {"pieces", &piece_record, .keys = NULL},
+							sharders = {"sharders", &tried_record, .keys = NULL};
 	if (which == LK_SHARD_RANKS)
 		return lk_fields_rows(&ranks, answer, answer->ranks, answer->rank_count);
 	if (which == LK_SHARD_TRIED)

@@ -256,10 +256,6 @@ static const lk_answer_field drift_fields[] = {
 };
 static const lk_answer_record drift_record = {LK_RECORD(lk_stalls_answer, drift_fields)};
 
-static bool has_staging(const lk_subject *subject) {
-	return ((const lk_stalls_answer *)subject->answer)->staging.size > 0;
-}
-
 static const lk_answer_field staging_fields[] = {
 	{"size", NULL, STAGED(size)},       {"used", NULL, STAGED(used)},
 	{"files", NULL, STAGED(files)},     {"unknown", NULL, STAGED(unknown)},
@@ -325,13 +321,8 @@ static lk_table *stalls_rows(const void *answer, int which) {
 }
 
 /* --table leaves the rows of the other tables out, so that their keys may be absent. */
-static bool may_be_absent(const lk_subject *subject) {
-	(void)subject;
-	return true;
-}
-
 #define ROWS(number) \
-	.kind = LK_FIELD_ROWS, .rows = stalls_rows, .which = LK_STALLS_##number, .when = may_be_absent
+	.kind = LK_FIELD_ROWS, .rows = stalls_rows, .which = LK_STALLS_##number, .absent = true
 
 static const lk_answer_field answer_fields[] = {
 	{"status", NULL, STALLED(status)},
@@ -346,7 +337,8 @@ static const lk_answer_field answer_fields[] = {
 	{"rounds", NULL, STALLED(rounds)},
 	{"rounds_left_out", NULL, STALLED(rounds_left_out)},
 	{"drift", NULL, LK_HERE(drift_record)},
-	{"staging", NULL, LK_INSIDE(lk_stalls_answer, staging, staging_record), .there = has_staging},
+	{"staging", NULL, LK_INSIDE(lk_stalls_answer, staging, staging_record),
+     LK_IF(lk_stalls_answer, staging.size)},
 	{"lead", NULL, LK_INSIDE(lk_stalls_answer, lead, lead_record)},
 	{"parts", NULL, ROWS(PARTS)},
 	{"runs", NULL, ROWS(RUNS)},

@@ -164,7 +164,7 @@ static const char *const summary_keys[] = {"by",
                                            "series",
                                            "parameters",
                                            NULL};
-static const lk_columns summary_columns = {"validate_summary", &score_record, summary_keys};
+static const lk_columns summary_columns = {"validate_summary", &score_record, .keys = summary_keys};
 
 static void put_scores(lk_table *table, const lk_validation *validation, const lk_accuracy *scores,
                        int count) {
@@ -196,7 +196,7 @@ static bool keep_unscored(const lk_validated *row) {
 }
 
 static lk_table *row_table(const lk_validation *validation, keep_fn *keep) {
-	static const lk_columns columns = {"validate_rows", &row_record, row_keys};
+	static const lk_columns columns = {"validate_rows", &row_record, .keys = row_keys};
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < validation->row_count; i++)
 		if (keep(&validation->rows[i]))
@@ -214,7 +214,7 @@ static int by_distance(const void *a, const void *b) {
 
 /* The scored rows with the largest errors. */
 static lk_table *worst_table(const lk_validation *validation) {
-	static const lk_columns columns = {"validate_worst", &row_record, row_keys};
+	static const lk_columns columns = {"validate_worst", &row_record, .keys = row_keys};
 	lk_table *table = lk_fields_table(&columns);
 	const lk_validated **rows = malloc((size_t)(validation->row_count + 1) * sizeof *rows);
 	int count = 0;

@@ -24,14 +24,8 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
  * top rows and the begin of long names, programs everything. */
 lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool people);
 
-/* Cells: nanoseconds as a time with its unit, seconds likewise; a share as per cent (machines read
- * per cent as well, as HTA has it). NAN: empty. */
-void lk_put_ns(lk_table *table, double ns);
-void lk_put_seconds(lk_table *table, double seconds);
-void lk_put_pctg(lk_table *table, double part, double whole);
-void lk_put_count(lk_table *table, double count);
-/* A name in `width` columns, 48 at most; the end of a longer one is dots. */
-void lk_put_cut(lk_table *table, const char *name, size_t width);
+/* How many of the rows people are shown; `top` 0: all. */
+int lk_shown_rows(int count, int top);
 
 /* Ways to run a step of reinforcement learning, a row each. `people`: without the columns that
  * repeat what others say. */
@@ -53,7 +47,7 @@ extern const lk_answer_record lk_prediction_record, lk_layout_record;
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
 	lk_simulate_document, lk_explain_document, lk_compose_document, lk_diff_document,
-	lk_replay_document, lk_stalls_document;
+	lk_replay_document, lk_stalls_document, lk_calibrate_document, lk_version_document;
 /* The report for people. */
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);

@@ -184,7 +184,7 @@ lk_table *lk_whatif_table(const lk_whatif *whatif) {
 		"change",      "gpus",          "step_time_s", "vs_base",  "scaling_efficiency",
 		"uncertainty", "compute_s",     "exposed_s",   "hidden_s", "other_s",
 		"batch",       "samples_per_s", "cluster",     "refused",  NULL};
-	static const lk_columns columns = {"whatif", &change_record, keys};
+	static const lk_columns columns = {"whatif", &change_record, .keys = keys};
 	lk_table *table = lk_fields_rows(&columns, whatif, whatif->columns, whatif->column_count);
 	if (table) lk_table_hide_empty(table);
 	return table;
