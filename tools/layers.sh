@@ -16,6 +16,7 @@ base:
 system:           base
 io:               base system
 options:          base io
+options/rows:     options
 hw:               base system io
 graph:            base system io hw
 graph/edit:       base graph

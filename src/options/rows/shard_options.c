@@ -1,6 +1,6 @@
 /* shard_options.c: the options of `lockstep shard`, as one table. */
 #include "lockstep/shard.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 const char *const lk_shard_table_names[LK_SHARD_TABLES + 1] = {"plan", "ranks", "pieces",
                                                                "sharders", NULL};

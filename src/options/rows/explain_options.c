@@ -1,6 +1,6 @@
 /* explain_options.c: the options of `lockstep explain`, as one table. */
 #include "lockstep/explain.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 const char *const lk_explain_tables[] = {
 	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",

@@ -1,6 +1,6 @@
 /* plan_options.c: the options of `lockstep plan`, as one table. */
 #include "lockstep/plan.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const objectives[] = {"time", "energy", NULL}; /* lk_plan_objective */
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lockstep/validate.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
 static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus",   "fabric",

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lockstep/predict.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* clang-format off */
 #define REQUEST    lk_predict_request

@@ -1,6 +1,6 @@
 /* rent_options.c: the options of `lockstep rent` and `lockstep machines`. */
 #include "lockstep/rent.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* Selects machines. `of`: the path from the request to its lk_machines_request, empty or
  * "machines.". */

@@ -1,6 +1,6 @@
 /* replay_options.c: the options of `lockstep replay`, as one table. */
 #include "lockstep/replay.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
