@@ -47,8 +47,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 FLAG("rows", rows, "list every row, not only the ten with the largest errors")},
 	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_ANY_ROWS,
 	{TEXT("plot", plot, "FILE", "predicted over measured, as a picture: FILE.svg or FILE.png")},
 	{0},
 };
