@@ -88,7 +88,7 @@ view/table:       base system io
 view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/network whatif predict explain rent calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
-verbs:            base system io
+verbs:            base system io options
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h

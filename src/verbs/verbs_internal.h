@@ -33,14 +33,14 @@
 		return lk_report_##verb(answer, form, path, out, err);                                    \
 	}
 
-/* An element of `paths`. */
-#define ROW_PATH(Request, field) (1 + offsetof(Request, field))
+/* An element of `paths`, and failed_check. */
+#define ROW_PLACE(Struct, field) (1 + offsetof(Struct, field))
 
-/* The members that every row has. */
+/* The members of most rows. */
 #define ROW_MEMBERS(verb_, Answer)                                                          \
 	.verb = &lk_##verb_##_verb, .defaults = verb_##_row_defaults, .fill = verb_##_row_fill, \
 	.ask = verb_##_row_ask, .free = verb_##_row_free, .print = verb_##_row_print,           \
-	.failed_check = offsetof(Answer, failed_check)
+	.failed_check = ROW_PLACE(Answer, failed_check)
 
 /* The operand of a verb that asks about a job: the name of a network, as with --model, unless a
  * file has that name; or a file, as with --config (NULL: the verb reads none, and every operand is
