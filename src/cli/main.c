@@ -226,13 +226,6 @@ static int main_run_parsed(const cli_command *command, lk_args *args) {
 	return command->run ? command->run(args) : cli_ask_with(command->row, args, NULL, true);
 }
 
-/* Reads the defaults of this folder and the home folder; the caller frees them. */
-static lk_status open_defaults(lk_defaults **out, lk_error *err) {
-	lk_defaults_places places;
-	lk_defaults_find(&places);
-	return lk_defaults_open(places.at, places.count, out, err);
-}
-
 /* Reports the defaults that the parsed command line used. */
 static void say_defaults(const lk_defaults *defaults) {
 	const char *name, *text, *file;
@@ -243,11 +236,14 @@ static void say_defaults(const lk_defaults *defaults) {
 static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_error err = {0};
 	lk_args args;
+	lk_defaults_places places;
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
 	/* init and doctor look at these files themselves. */
 	config &= command && command->row != &lk_row_init && command->row != &lk_row_doctor;
-	if (!command || (config && open_defaults(&defaults, &err) != LK_OK)) return cli_fail(&err);
+	lk_defaults_find(&places);
+	if (!command || (config && lk_defaults_open(places.at, places.count, &defaults, &err) != LK_OK))
+		return cli_fail(&err);
 	lk_status status =
 		defaults ? lk_args_parse_defaults(command->verb, argc - 1, argv + 1, defaults, &args, &err)
 				 : lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err);

@@ -66,19 +66,10 @@ const lk_verb_row lk_row_plan = {
 
 /* ---- plan, of a step of post-training ---- */
 
+ROW_ASK(post_plan, lk_post_plan, lk_post_plan_find)
+ROW_FREE(post_plan)
 ROW_PRINT(post_plan, verbose)
 ROW_REPORT(post_plan)
-
-static lk_status post_plan_row_ask(const void *request, void **answer, lk_error *err) {
-	lk_post_plan *found = NULL;
-	lk_status status = lk_post_plan_find(request, &found, err);
-	*answer = found;
-	return status;
-}
-
-static void post_plan_row_free(void *answer) {
-	lk_post_plan_free(answer);
-}
 
 static bool post_plan_row_yes(const void *answer) {
 	const lk_post_plan *plan = answer;

@@ -9,44 +9,38 @@ static void list_free(void *answer) {
 	(void)answer;
 }
 
+/* Both requests begin with the filter. */
+static lk_status list_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	_Static_assert(offsetof(lk_machines_request, filter) == 0, "the filter of lists");
+	*(const char **)request = first_operand(input);
+	return LK_OK;
+}
+
 /* ---- devices and models ---- */
 
 ROW_PRINT(devices, verbose)
 ROW_PRINT(models, verbose)
 
-static lk_status catalogue_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
-	(void)err;
-	((lk_catalogue_request *)request)->filter = input->operand_count ? input->operands[0] : "";
-	return LK_OK;
-}
-
 static lk_status catalogue_row_ask(const void *request, void **answer, lk_error *err) {
 	(void)err;
-	*answer = (void *)((const lk_catalogue_request *)request)->filter;
+	const char *filter = ((const lk_catalogue_request *)request)->filter;
+	*answer = (void *)(filter ? filter : "");
 	return LK_OK;
 }
 
-#define CATALOGUE_ROW(list)                                                              \
-	{                                                                                    \
-		.verb = &lk_##list##_verb, .fill = catalogue_row_fill, .ask = catalogue_row_ask, \
-		.free = list_free, .print = list##_row_print,                                    \
+#define CATALOGUE_ROW(list)                                                         \
+	{                                                                               \
+		.verb = &lk_##list##_verb, .fill = list_row_fill, .ask = catalogue_row_ask, \
+		.free = list_free, .print = list##_row_print,                               \
 	}
 const lk_verb_row lk_row_devices = CATALOGUE_ROW(devices);
 const lk_verb_row lk_row_models = CATALOGUE_ROW(models);
 
 /* ---- machines ---- */
 
+ROW_DEFAULTS(machines)
 ROW_PRINT(machines, verbose)
-
-static void machines_row_defaults(void *request) {
-	lk_machines_defaults(request);
-}
-
-static lk_status machines_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
-	(void)err;
-	((lk_machines_request *)request)->filter = first_operand(input);
-	return LK_OK;
-}
 
 static lk_status machines_row_ask(const void *request, void **answer, lk_error *err) {
 	(void)err;
@@ -57,7 +51,7 @@ static lk_status machines_row_ask(const void *request, void **answer, lk_error *
 const lk_verb_row lk_row_machines = {
 	.verb = &lk_machines_verb,
 	.defaults = machines_row_defaults,
-	.fill = machines_row_fill,
+	.fill = list_row_fill,
 	.ask = machines_row_ask,
 	.free = list_free,
 	.print = machines_row_print,

@@ -11,6 +11,7 @@
 
 /* ---- doctor ---- */
 
+ROW_FREE(doctor)
 ROW_PRINT(doctor, verbose)
 
 static lk_status doctor_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
@@ -19,21 +20,16 @@ static lk_status doctor_row_fill(void *request, const lk_verb_input *input, lk_e
 	return LK_OK;
 }
 
-static lk_status doctor_row_ask(const void *request, void **answer, lk_error *err) {
-	lk_doctor_request asked = *(const lk_doctor_request *)request;
+static lk_status find_here(const lk_doctor_request *request, lk_doctor **out, lk_error *err) {
+	lk_doctor_request asked = *request;
 	lk_defaults_places places;
-	lk_doctor *found = NULL;
 	lk_defaults_find(&places);
 	asked.defaults = places.at;
 	asked.default_count = places.count;
-	lk_status status = lk_doctor_find(&asked, &found, err);
-	*answer = found;
-	return status;
+	return lk_doctor_find(&asked, out, err);
 }
 
-static void doctor_row_free(void *answer) {
-	lk_doctor_free(answer);
-}
+ROW_ASK(doctor, lk_doctor, find_here)
 
 static bool doctor_row_yes(const void *answer) {
 	return !((const lk_doctor *)answer)->broken;

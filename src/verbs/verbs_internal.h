@@ -5,18 +5,22 @@
 #include "verbs/verbs.h"
 
 /* verb_defaults, verb_ask and verb_free. */
-#define ROW_FUNCTIONS(verb, Answer, asks)                                                \
-	static void verb##_row_defaults(void *request) {                                     \
-		lk_##verb##_defaults(request);                                                   \
-	}                                                                                    \
+#define ROW_FUNCTIONS(verb, Answer, asks) \
+	ROW_DEFAULTS(verb) ROW_ASK(verb, Answer, asks) ROW_FREE(verb)
+#define ROW_DEFAULTS(verb)                           \
+	static void verb##_row_defaults(void *request) { \
+		lk_##verb##_defaults(request);               \
+	}
+#define ROW_ASK(verb, Answer, asks)                                                      \
 	static lk_status verb##_row_ask(const void *request, void **answer, lk_error *err) { \
 		Answer *found = NULL;                                                            \
 		lk_status status = asks(request, &found, err);                                   \
 		*answer = found;                                                                 \
 		return status;                                                                   \
-	}                                                                                    \
-	static void verb##_row_free(void *answer) {                                          \
-		lk_##verb##_free(answer);                                                        \
+	}
+#define ROW_FREE(verb)                          \
+	static void verb##_row_free(void *answer) { \
+		lk_##verb##_free(answer);               \
 	}
 
 /* verb_print, of an answer that --verbose enlarges, and of one that --table selects from. */
