@@ -17,6 +17,7 @@ system:           base
 io:               base system
 view/table:       base system io
 options:          base io
+options/rows:     options
 hw:               base system io
 graph:            base system io hw
 graph/edit:       base graph
@@ -90,7 +91,7 @@ calibrate:        base io options cost/calibration rollout tables fit calibrate/
 view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/read lang/compile whatif predict explain rent lang/tune calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
-verbs:            base system io
+verbs:            base system io options
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "lockstep/error.h"
+#include "lockstep/options.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +62,14 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
                            const char *path, FILE *out, lk_error *err);
 lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err);
+
+/* What selects from these lists: `filter`, as above. */
+typedef struct lk_catalogue_request {
+	const char *filter;
+} lk_catalogue_request;
+
+/* The options of `lockstep devices` and `lockstep models`. */
+extern const lk_verb lk_devices_verb, lk_models_verb;
 
 #ifdef __cplusplus
 }

@@ -113,4 +113,4 @@ def listed(verb: str, name: Optional[str]) -> List[Dict[str, Any]]:
     """Devices or models whose name holds `name`."""
     if name is not None and (not isinstance(name, str) or not name):
         raise InputError("name", f"{name!r} is no name", "give a part of a name, or nothing")
-    return json.loads(_library.ask(verb, [] if name is None else [name]).json())["rows"]
+    return json.loads(_library.ask(verb, [] if name is None else ["--", name]).json())["rows"]

@@ -1,9 +1,11 @@
 /* ask.c: verbs that only ask: from the parsed words to the answer in its files, by a verb's row. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "cli/cli.h"
+#include "serve/serve.h"
 
 static lk_status refuse_picture(const lk_verb_row *row, const void *request,
                                 const lk_outputs *outputs, lk_error *err) {
@@ -16,20 +18,20 @@ static lk_status refuse_picture(const lk_verb_row *row, const void *request,
 
 static lk_status ask_row(const lk_verb_row *row, lk_args *args, void *request, lk_outputs *outputs,
                          const lk_plan_team *team, void **answer, lk_error *err) {
-	cli_search search;
-	row->defaults(request);
+	cli_search search = {0};
+	if (row->defaults) row->defaults(request);
 	LK_TRY(cli_read(args, request, outputs, row, team, err));
 	lk_verb_input input = lk_verb_words(args, outputs);
 	input.team = team;
-	if (row->searches) {
-		input.progress = cli_search_show;
-		input.progress_context = &search;
-	}
-	LK_TRY(row->fill(request, &input, err));
+	input.program = (lk_doctor_request){.commit = cli_commit, .serves = lk_serve_is_built};
+	input.progress = row->searches ? cli_search_show : NULL;
+	input.doing = isatty(STDERR_FILENO) ? cli_doing_show : NULL;
+	input.progress_context = &search;
+	if (row->fill) LK_TRY(row->fill(request, &input, err));
 	LK_TRY(refuse_picture(row, request, outputs, err));
 	if (row->searches) cli_search_begin(&search, row->searches);
 	lk_status status = row->ask(request, answer, err);
-	if (row->searches) cli_search_end(&search);
+	cli_search_end(&search);
 	return status;
 }
 

@@ -5,7 +5,6 @@
 
 #include <signal.h>
 
-#include <limits.h>
 #include <stdbool.h>
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
@@ -32,11 +31,8 @@ typedef struct cli_command {
 	cli_run *run; /* NULL: by the row */
 } cli_command;
 
-/* Verbs that the program alone has. */
-extern const lk_verb cli_devices_verb, cli_models_verb;
-
-cli_run cli_predict, cli_plan, cli_explain, cli_calibrate, cli_compile, cli_record, cli_stalls,
-	cli_machines, cli_serve, cli_html, cli_devices, cli_models, cli_init, cli_doctor;
+cli_run cli_predict, cli_plan, cli_explain, cli_compile, cli_record, cli_stalls, cli_serve,
+	cli_html;
 
 /* Asks the verb of a row: reads the request, searches with progress on the terminal, writes the
  * answer. With a team, one of whose processes `speaks`, the work is divided. */
@@ -49,18 +45,6 @@ int cli_show(const lk_verb_row *row, const void *request, const void *answer,
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
-/* Sets the places of lockstep.toml: this folder, then the home folder, if any. Returns their
- * number. */
-typedef struct cli_defaults_paths {
-	const char *at[2];
-	char home[PATH_MAX];
-} cli_defaults_paths;
-int cli_defaults_find(cli_defaults_paths *out);
-/* Reads the defaults from these places; the caller frees them. The errors of lk_defaults_open. */
-lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
-/* Reports on standard error the defaults that the parsed command line used. */
-void cli_defaults_say(const lk_defaults *defaults);
-
 /* Replaces this process by a dynamically linked build of the program if the words need it; returns
  * if that build cannot start. */
 void cli_hand_over(char **argv);
@@ -70,7 +54,7 @@ int cli_fail(const lk_error *err);
 /* Fills `request` (NULL: the verb has none) and `outputs` from the options, then checks before any
  * work that a format which needs a file has one, that every file can be put where it is to go, as
  * far as its folder shows, that no two are the same, and that parts are kept (--resume) only by a
- * team of processes. `row`: finds files that the request itself names; may be NULL. LK_ERR_INPUT;
+ * team of processes. `row`: knows the default format, and files that the request itself names; may be NULL. LK_ERR_INPUT;
  * LK_ERR_IO. */
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err);
@@ -96,6 +80,9 @@ void cli_search_begin(cli_search *search, const char *what);
 /* Shows progress on the terminal after half a second; an lk_search_progress whose context is the
  * search. */
 void cli_search_show(void *context, int gpus, double done, double all);
+/* The same of one long work, with what is being done, at once; a `doing` of lk_verb_input. */
+void cli_doing_show(void *context, const char *doing, double share);
+/* Clears the line of progress; ends the search if one has begun. */
 void cli_search_end(cli_search *search);
 
 /* A call that runs other programs and keeps files. Until cli_stop_end, a signal that would end this

@@ -7,32 +7,26 @@
 #include "lockstep/compile.h"
 #include "lockstep/view.h"
 
-static lk_status act_tune(lk_compile *answer, const lk_compile_request *request, FILE *out,
+static lk_status act_tune(lk_compile *answer, lk_compile_request request, FILE *out,
                           lk_error *err) {
 	cli_search search;
-	lk_compile_request watched = *request;
-	watched.progress = cli_search_show;
-	watched.progress_context = &search;
+	request.progress = cli_search_show;
+	request.progress_context = &search;
 	cli_search_begin(&search, "programs");
-	lk_status status = lk_compile_tune(answer, &watched, out, err);
+	lk_status status = lk_compile_tune(answer, &request, out, err);
 	cli_search_end(&search);
-	return status;
-}
-
-static lk_status act_bench(lk_compile *answer, const lk_compile_request *request, FILE *out,
-                           lk_error *err) {
-	cli_stop stop;
-	cli_stop_begin(&stop);
-	lk_status status = lk_compile_bench(answer, request, out, err);
-	cli_stop_end(&stop);
 	return status;
 }
 
 static lk_status act(lk_compile *answer, const lk_compile_request *request, FILE *out,
                      lk_error *err) {
-	if (request->action == LK_COMPILE_BENCH) return act_bench(answer, request, out, err);
-	if (request->action == LK_COMPILE_TUNE) return act_tune(answer, request, out, err);
-	return lk_compile_act(answer, request, out, err);
+	if (request->action == LK_COMPILE_TUNE) return act_tune(answer, *request, out, err);
+	if (request->action != LK_COMPILE_BENCH) return lk_compile_act(answer, request, out, err);
+	cli_stop stop;
+	cli_stop_begin(&stop);
+	lk_status status = lk_compile_bench(answer, request, out, err);
+	cli_stop_end(&stop);
+	return status;
 }
 
 static int run_file(const char *path, const lk_compile_request *request, FILE *out) {

@@ -38,12 +38,10 @@ static lk_status diff_table_of(int table, int *out, lk_error *err) {
 	return lk_hint(err, "give --table kernels, or `lockstep diff A B --table categories`");
 }
 
-static lk_status print_runs(const lk_explain_request *request, const lk_outputs *outputs,
-                            const lk_diff *answer, lk_error *err) {
-	int table;
+/* Checks that the outputs can show a comparison, and names its table there. */
+static lk_status show_runs(const lk_explain_request *request, lk_outputs *outputs, lk_error *err) {
 	LK_TRY(refuse_of_one(request, outputs, err));
-	LK_TRY(diff_table_of(outputs->table, &table, err));
-	return lk_diff_print(answer, outputs->format, table, cli_colour(), outputs->path, stdout, err);
+	return diff_table_of(outputs->table, &outputs->table, err);
 }
 
 int cli_explain(lk_args *args) {
@@ -58,12 +56,13 @@ int cli_explain(lk_args *args) {
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
 	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
-	LK_ASSERT(status != LK_OK || !one != !two);
-	if (one) status = lk_verb_write(row, &request, one, &outputs, cli_colour(), stdout, &err);
-	if (two) status = print_runs(&request, &outputs, two, &err);
-	if (one) cli_warn_failed(one->failed_check);
-	if (two) cli_warn_failed(two->failed_check);
-	lk_explain_free(one);
-	lk_diff_free(two);
-	return status == LK_OK ? CLI_OK : cli_fail(&err);
+	if (status != LK_OK) return cli_fail(&err);
+	LK_ASSERT(!one != !two);
+	if (two) row = &lk_row_diff;
+	void *answer = two ? (void *)two : one;
+	if (two) status = show_runs(&request, &outputs, &err);
+	int result = status == LK_OK ? cli_show(row, &request, answer, &outputs) : cli_fail(&err);
+	cli_warn_failed(lk_verb_failed_check(row, answer));
+	row->free(answer);
+	return result;
 }

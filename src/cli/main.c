@@ -25,39 +25,24 @@
 #include "lockstep/validate.h"
 #include "lockstep/whatif.h"
 #include "lockstep/view.h"
+#include "options/defaults.h"
 #include "options/rollout_words.h"
 #include "options/rows.h"
 #include "serve/serve.h"
 
 #define ROW(name) \
 	{ &lk_##name##_verb, &lk_row_##name, NULL }
-#define OWN(verb, run) \
-	{ &verb, NULL, run }
+#define OWN(name) \
+	{ &lk_##name##_verb, NULL, cli_##name }
+/* Asked by its row, from a function that does more. */
+#define BOTH(name) \
+	{ &lk_##name##_verb, &lk_row_##name, cli_##name }
 
 static const cli_command commands[] = {
-	{&lk_predict_verb, &lk_row_predict, cli_predict},
-	{&lk_plan_verb, &lk_row_plan, cli_plan},
-	{&lk_explain_verb, &lk_row_explain, cli_explain},
-	ROW(replay),
-	ROW(whatif),
-	ROW(diff),
-	ROW(validate),
-	OWN(lk_calibrate_verb, cli_calibrate),
-	ROW(collective),
-	OWN(lk_compile_verb, cli_compile),
-	OWN(lk_record_verb, cli_record),
-	{&lk_stalls_verb, &lk_row_stalls, cli_stalls},
-	ROW(compose),
-	ROW(shard),
-	ROW(rent),
-	OWN(lk_machines_verb, cli_machines),
-	ROW(jobs),
-	OWN(lk_serve_verb, cli_serve),
-	OWN(lk_html_verb, cli_html),
-	OWN(cli_devices_verb, cli_devices),
-	OWN(cli_models_verb, cli_models),
-	OWN(lk_init_verb, cli_init),
-	OWN(lk_doctor_verb, cli_doctor),
+	BOTH(predict), BOTH(plan),     BOTH(explain),   ROW(replay),   ROW(whatif), ROW(diff),
+	ROW(validate), ROW(calibrate), ROW(collective), OWN(compile),  OWN(record), BOTH(stalls),
+	ROW(compose),  ROW(shard),     ROW(rent),       ROW(machines), ROW(jobs),   OWN(serve),
+	OWN(html),     ROW(devices),   ROW(models),     ROW(init),     ROW(doctor),
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -241,18 +226,28 @@ static int main_run_parsed(const cli_command *command, lk_args *args) {
 	return command->run ? command->run(args) : cli_ask_with(command->row, args, NULL, true);
 }
 
+/* Reports the defaults that the parsed command line used. */
+static void say_defaults(const lk_defaults *defaults) {
+	const char *name, *text, *file;
+	for (int i = 0; lk_defaults_used(defaults, i, &name, &text, &file); i++)
+		fprintf(stderr, "lockstep: note: --%s %s is the default of %s\n", name, text, file);
+}
+
 static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_error err = {0};
 	lk_args args;
+	lk_defaults_places places;
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
 	/* init and doctor look at these files themselves. */
-	config &= !command || (command->run != cli_init && command->run != cli_doctor);
-	if (!command || (config && cli_defaults_open(&defaults, &err) != LK_OK)) return cli_fail(&err);
+	config &= command && command->row != &lk_row_init && command->row != &lk_row_doctor;
+	lk_defaults_find(&places);
+	if (!command || (config && lk_defaults_open(places.at, places.count, &defaults, &err) != LK_OK))
+		return cli_fail(&err);
 	lk_status status =
 		defaults ? lk_args_parse_defaults(command->verb, argc - 1, argv + 1, defaults, &args, &err)
 				 : lk_args_parse(command->verb, argc - 1, argv + 1, &args, &err);
-	if (status == LK_OK && defaults) cli_defaults_say(defaults);
+	if (status == LK_OK && defaults) say_defaults(defaults);
 	int result = status == LK_OK ? main_run_parsed(command, &args) : cli_fail(&err);
 	if (status == LK_OK) lk_args_free(&args);
 	lk_defaults_free(defaults);

@@ -58,6 +58,12 @@ void cli_search_show(void *context, int gpus, double done, double all) {
 	fputs("; Ctrl-C: the best so far \x1b[K", stderr);
 }
 
+void cli_doing_show(void *context, const char *doing, double share) {
+	cli_search *search = context;
+	search->shown = true;
+	fprintf(stderr, "\r%3.0f %%  %s\x1b[K", 100 * share, doing);
+}
+
 void cli_search_end(cli_search *search) {
 	search_clear(search);
 	if (!search->stop) return;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "io/document.h"
 #include "lockstep/options.h"
+#include "options/defaults.h"
 
 /* A key sets the option of its name for the verbs in `verbs`, unless an option in `but` is given. A
  * key with `stated` is ignored for a job that a file, a script or a launch line describes, because
@@ -48,6 +49,16 @@ struct lk_defaults {
 	lk_arena arena;
 	struct stated values[KEYS];
 };
+
+void lk_defaults_find(lk_defaults_places *places) {
+	static const char name[] = "lockstep.toml";
+	const char *home = getenv("HOME");
+	bool fits = home && *home &&
+	            snprintf(places->home, sizeof places->home, "%s/%s", home, name) < PATH_MAX;
+	places->at[0] = name;
+	places->at[1] = places->home;
+	places->count = fits ? 2 : 1;
+}
 
 static lk_status defaults_unknown(const char *path, const char *name, const lk_value *value,
                                   lk_error *err) {

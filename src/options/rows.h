@@ -71,10 +71,23 @@
 /* The formats of most answers, and the file that holds one. */
 #define OUT_ANY_FORMAT OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")
 #define OUT_ANY_FILE   OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')
+#define OUT_ANY_ROWS    \
+	{OUT_ANY_FORMAT}, { \
+		OUT_ANY_FILE    \
+	}
+/* All outputs of a list; `more` says what is added with --verbose. */
+#define OUT_LIST_ROWS(heading, more)                                                \
+	{heading OUT_FORMAT(lk_output_formats, "how it is written")}, {OUT_ANY_FILE}, { \
+		OUT_VERBOSE(more)                                                           \
+	}
 #define OUT_HTML \
 	OUT_FILE_OF("html", html, "FILE", "a report with pictures: one page that needs no network")
 #define OUT_CHARTS \
 	OUT_FILE_OF("charts", charts, "FILE", "the charts of that report alone: FILE.svg or FILE.png")
+#define OUT_PICTURE_ROWS \
+	{OUT_HTML}, {        \
+		OUT_CHARTS       \
+	}
 #define OUT_RESUME(help)  OUT_FILE_OF("resume", resume, "FILE", help)
 #define OUT_VERBOSE(help) LK_OUT_ROW("verbose", FLAG, verbose, help), LETTER('v')
 

@@ -66,19 +66,10 @@ const lk_verb_row lk_row_plan = {
 
 /* ---- plan, of a step of post-training ---- */
 
+ROW_ASK(post_plan, lk_post_plan, lk_post_plan_find)
+ROW_FREE(post_plan)
 ROW_PRINT(post_plan, verbose)
 ROW_REPORT(post_plan)
-
-static lk_status post_plan_row_ask(const void *request, void **answer, lk_error *err) {
-	lk_post_plan *found = NULL;
-	lk_status status = lk_post_plan_find(request, &found, err);
-	*answer = found;
-	return status;
-}
-
-static void post_plan_row_free(void *answer) {
-	lk_post_plan_free(answer);
-}
 
 static bool post_plan_row_yes(const void *answer) {
 	const lk_post_plan *plan = answer;
@@ -99,7 +90,7 @@ const lk_verb_row lk_row_post_plan = {
 	.report = post_plan_row_report,
 	.yes = post_plan_row_yes,
 	.times = post_plan_row_times,
-	.failed_check = offsetof(lk_post_plan, failed_check),
+	.failed_check = ROW_PLACE(lk_post_plan, failed_check),
 	.searches = "splits of the GPUs",
 };
 
@@ -172,7 +163,7 @@ const lk_verb_row lk_row_shard = {
 	.files = shard_row_files,
 	.report = shard_row_report,
 	.yes = shard_row_yes,
-	.paths = {ROW_PATH(lk_shard_request, plan), ROW_PATH(lk_shard_request, graph)},
+	.paths = {ROW_PLACE(lk_shard_request, plan), ROW_PLACE(lk_shard_request, graph)},
 	.times = shard_row_times,
 	.searches = "placements",
 };
@@ -193,6 +184,6 @@ static lk_status jobs_row_fill(void *request, const lk_verb_input *input, lk_err
 
 const lk_verb_row lk_row_jobs = {
 	ROW_MEMBERS(jobs, lk_jobs_answer),
-	.paths = {ROW_PATH(lk_jobs_request, write)},
+	.paths = {ROW_PLACE(lk_jobs_request, write)},
 	.searches = "jobs under all policies",
 };

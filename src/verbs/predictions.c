@@ -108,7 +108,7 @@ static lk_status compose_row_fill(void *request, const lk_verb_input *input, lk_
 
 const lk_verb_row lk_row_compose = {
 	ROW_MEMBERS(compose, lk_composed),
-	.paths = {ROW_PATH(lk_compose_request, graph)},
+	.paths = {ROW_PLACE(lk_compose_request, graph)},
 };
 
 /* ---- collective ---- */
@@ -159,5 +159,5 @@ static lk_status validate_row_files(const void *request, const void *answer,
 const lk_verb_row lk_row_validate = {
 	ROW_MEMBERS(validate, lk_validation),
 	.files = validate_row_files,
-	.paths = {ROW_PATH(lk_validate_request, plot)},
+	.paths = {ROW_PLACE(lk_validate_request, plot)},
 };

@@ -1,6 +1,7 @@
 /* verbs.c: what all verbs have in common: requests filled, answers written. */
 #include "verbs/verbs_internal.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -18,9 +19,10 @@ lk_verb_input lk_verb_words(const lk_args *args, const lk_outputs *outputs) {
 lk_status lk_verb_request(const lk_verb_row *row, lk_args *args, size_t index,
                           const lk_verb_input *input, void *request, lk_error *err) {
 	LK_ASSERT(args->verb == row->verb && input->outputs != NULL);
-	row->defaults(request);
+	memset(request, 0, row->verb->request_size);
+	if (row->defaults) row->defaults(request);
 	LK_TRY(lk_args_fill(args, index, request, err));
-	return row->fill(request, input, err);
+	return row->fill ? row->fill(request, input, err) : LK_OK;
 }
 
 lk_status lk_verb_report(const lk_verb_row *row, const void *answer, const lk_outputs *outputs,
@@ -40,7 +42,8 @@ lk_status lk_verb_write(const lk_verb_row *row, const void *request, const void 
 }
 
 const char *lk_verb_failed_check(const lk_verb_row *row, const void *answer) {
-	return *(const char *const *)((const char *)answer + row->failed_check);
+	return row->failed_check ? *(const char *const *)((const char *)answer + row->failed_check - 1)
+	                         : NULL;
 }
 
 lk_status lk_verb_take_job(const lk_verb_input *input, const char **config, const char **model,

@@ -1,6 +1,7 @@
 /* verbs.h: one row per verb: how it is asked and how its answer is shown. The program (cli), the
  * server (serve) and the bindings (view/reply) all ask through these rows. A verb's row is in
- * predictions.c, decisions.c or runs.c; which verbs are offered is up to each of the three. */
+ * predictions.c, decisions.c, runs.c, lists.c or setup.c; which verbs are offered is up to each of
+ * the three. */
 #ifndef LK_VERBS_VERBS_H
 #define LK_VERBS_VERBS_H
 
@@ -8,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "lockstep/doctor.h"
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
@@ -28,9 +30,12 @@ typedef struct lk_verb_input {
 	bool brief;                /* predict: without searches for fixes and sensitivities */
 	int threads;               /* overrides the request's */
 	lk_search_progress *progress;
-	void *progress_context;
-	const lk_plan_team *team; /* processes that share the work */
-	const char *text;         /* simulate: the graph itself, without an operand */
+	/* calibrate: called with what it measures and how much of it is done */
+	void (*doing)(void *context, const char *doing, double share);
+	void *progress_context;    /* of both */
+	lk_doctor_request program; /* doctor: of the program that asks; without places of defaults */
+	const lk_plan_team *team;  /* processes that share the work */
+	const char *text;          /* simulate: the graph itself, without an operand */
 	size_t text_size;
 } lk_verb_input;
 
@@ -40,9 +45,9 @@ enum { LK_VERB_PATHS = 2 };
  * that may be NULL do nothing. */
 typedef struct lk_verb_row {
 	const lk_verb *verb;
-	void (*defaults)(void *request);
+	void (*defaults)(void *request); /* of a request of zeros; may be NULL */
 	/* Takes over operands, launch words and the rest of `input`, after the options. LK_ERR_INPUT:
-	 * an operand that contradicts an option. */
+	 * an operand that contradicts an option. May be NULL. */
 	lk_status (*fill)(void *request, const lk_verb_input *input, lk_error *err);
 	/* The errors of the verb. `answer` is NULL after a failure. */
 	lk_status (*ask)(const void *request, void **answer, lk_error *err);
@@ -72,7 +77,8 @@ typedef struct lk_verb_row {
 
 	/* Fields of the request that name files for the answer: 1 + the offset of each; 0: no more. */
 	size_t paths[LK_VERB_PATHS];
-	size_t failed_check;  /* offset of failed_check in the answer */
+	size_t failed_check;  /* 1 + offset of failed_check in the answer; 0: it has none */
+	int format;           /* the format where --output is not given */
 	const char *searches; /* what a search goes through, in the plural; NULL: it is no search */
 } lk_verb_row;
 
@@ -81,7 +87,9 @@ extern const lk_verb_row lk_row_predict, lk_row_simulate, lk_row_compose, lk_row
 extern const lk_verb_row lk_row_plan, lk_row_post_plan, lk_row_rent, lk_row_shard,
 	lk_row_jobs; /* decisions.c; post_plan: plan, where lk_post_plan_asked says so */
 extern const lk_verb_row lk_row_explain, lk_row_diff, lk_row_whatif, lk_row_replay,
-	lk_row_stalls; /* runs.c */
+	lk_row_stalls;                                                       /* runs.c */
+extern const lk_verb_row lk_row_devices, lk_row_models, lk_row_machines; /* lists.c */
+extern const lk_verb_row lk_row_doctor, lk_row_init, lk_row_calibrate;   /* setup.c */
 
 /* The operands and launch words of a command line, with the pictures that the outputs name. */
 lk_verb_input lk_verb_words(const lk_args *args, const lk_outputs *outputs);

@@ -5,18 +5,22 @@
 #include "verbs/verbs.h"
 
 /* verb_defaults, verb_ask and verb_free. */
-#define ROW_FUNCTIONS(verb, Answer, asks)                                                \
-	static void verb##_row_defaults(void *request) {                                     \
-		lk_##verb##_defaults(request);                                                   \
-	}                                                                                    \
+#define ROW_FUNCTIONS(verb, Answer, asks) \
+	ROW_DEFAULTS(verb) ROW_ASK(verb, Answer, asks) ROW_FREE(verb)
+#define ROW_DEFAULTS(verb)                           \
+	static void verb##_row_defaults(void *request) { \
+		lk_##verb##_defaults(request);               \
+	}
+#define ROW_ASK(verb, Answer, asks)                                                      \
 	static lk_status verb##_row_ask(const void *request, void **answer, lk_error *err) { \
 		Answer *found = NULL;                                                            \
 		lk_status status = asks(request, &found, err);                                   \
 		*answer = found;                                                                 \
 		return status;                                                                   \
-	}                                                                                    \
-	static void verb##_row_free(void *answer) {                                          \
-		lk_##verb##_free(answer);                                                        \
+	}
+#define ROW_FREE(verb)                          \
+	static void verb##_row_free(void *answer) { \
+		lk_##verb##_free(answer);               \
 	}
 
 /* verb_print, of an answer that --verbose enlarges, and of one that --table selects from. */
@@ -33,14 +37,14 @@
 		return lk_report_##verb(answer, form, path, out, err);                                    \
 	}
 
-/* An element of `paths`. */
-#define ROW_PATH(Request, field) (1 + offsetof(Request, field))
+/* An element of `paths`, and failed_check. */
+#define ROW_PLACE(Struct, field) (1 + offsetof(Struct, field))
 
-/* The members that every row has. */
+/* The members of most rows. */
 #define ROW_MEMBERS(verb_, Answer)                                                          \
 	.verb = &lk_##verb_##_verb, .defaults = verb_##_row_defaults, .fill = verb_##_row_fill, \
 	.ask = verb_##_row_ask, .free = verb_##_row_free, .print = verb_##_row_print,           \
-	.failed_check = offsetof(Answer, failed_check)
+	.failed_check = ROW_PLACE(Answer, failed_check)
 
 /* The operand of a verb that asks about a job: the name of a network, as with --model, unless a
  * file has that name; or a file, as with --config (NULL: the verb reads none, and every operand is

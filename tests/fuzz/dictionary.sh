@@ -29,7 +29,7 @@ sources() {
 	nsys) echo src/trace/read/nsys.c src/trace/read/rocpd.c src/trace/read/rocm.c ;;
 	offers) echo src/rent/offers*.c src/hw/fields.c ;;
 	rocprof) echo src/trace/read/rocprof.c src/trace/read/rocm.c ;;
-	serve) echo src/serve/fields.c src/serve/guard.c src/options/predict_options.c src/options/job_rows.h ;;
+	serve) echo src/serve/fields.c src/serve/guard.c src/options/rows/predict_options.c src/options/rows/job_rows.h ;;
 	shard) echo src/shard/shard_tables.c ;;
 	trace_kind) echo src/trace/read/trace_kind.c src/trace/capture/*.c ;;
 	whatif) echo src/whatif/*.c src/graph/graph_fields.c ;;

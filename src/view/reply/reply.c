@@ -24,12 +24,13 @@ lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *wh
 
 /* ---- verbs ---- */
 
-/* The verbs that bindings ask, in the order in which they are listed. */
+/* The verbs that bindings ask: lists, whose options they do not take, then the others in the order
+ * in which they are listed. */
 static const lk_verb_row *const rows[] = {
-	&lk_row_predict, &lk_row_plan, &lk_row_validate, &lk_row_explain,
-	&lk_row_shard,   &lk_row_rent, &lk_row_whatif,   &lk_row_simulate,
+	&lk_row_devices, &lk_row_models, &lk_row_predict, &lk_row_plan,   &lk_row_validate,
+	&lk_row_explain, &lk_row_shard,  &lk_row_rent,    &lk_row_whatif, &lk_row_simulate,
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { LISTS = 2, ROWS = sizeof rows / sizeof *rows };
 
 /* The graph of simulate, given as a text. */
 struct text {
@@ -97,35 +98,12 @@ static lk_status reply_row(lk_reply *reply, const lk_verb_row *row, lk_args *arg
 	return status;
 }
 
-/* ---- catalogues ---- */
-
-typedef lk_status lister(const char *filter, int format, bool verbose, bool colour,
-                         const char *path, FILE *out, lk_error *err);
-
-struct listed {
-	lister *list;
-	const char *filter;
-};
-
-static lk_status write_list(const void *what, FILE *out, lk_error *err) {
-	const struct listed *listed = what;
-	return listed->list(listed->filter, LK_OUTPUT_JSON, true, false, NULL, out, err);
-}
-
-static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *const *words,
-                          lk_error *err) {
-	struct listed l = {list, count > 0 ? words[0] : NULL};
-	if (count > 1) return lk_fail(err, LK_ERR_INPUT, words[1], "is one word too many");
-	reply->yes = true;
-	return lk_reply_write(reply, write_list, &l, err);
-}
-
 /* ---- asking ---- */
 
 static lk_status reply_unknown(const char *verb, lk_error *err) {
-	const char *names[ROWS + 2] = {"devices", "models"};
-	for (int i = 0; i < ROWS; i++) names[i + 2] = rows[i]->verb->name;
-	const char *near = lk_nearest(verb, names, ROWS + 2);
+	const char *names[ROWS];
+	for (int i = 0; i < ROWS; i++) names[i] = rows[i]->verb->name;
+	const char *near = lk_nearest(verb, names, ROWS);
 	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", verb);
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
@@ -134,8 +112,6 @@ static lk_status reply_ask(lk_reply *reply, const char *name, int count, const c
                            const struct text *text, lk_error *err) {
 	int at = 0;
 	lk_args args;
-	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
-	if (strcmp(name, "models") == 0) return ask_list(reply, lk_models_print, count, words, err);
 	while (at < ROWS && strcmp(rows[at]->verb->name, name) != 0) at++;
 	if (at == ROWS) return reply_unknown(name, err);
 	LK_TRY(lk_args_parse(rows[at]->verb, count, words, &args, err));
@@ -163,10 +139,10 @@ static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {
 }
 
 lk_reply *lk_reply_verbs(void) {
-	const lk_verb *all[ROWS + 1] = {NULL};
+	const lk_verb *all[ROWS - LISTS + 1] = {NULL};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
-	for (int i = 0; i < ROWS; i++) all[i] = rows[i]->verb;
+	for (int i = LISTS; i < ROWS; i++) all[i - LISTS] = rows[i]->verb;
 	return lk_reply_end(reply, lk_reply_write(reply, write_verbs, all, &reply->error), NULL);
 }
 

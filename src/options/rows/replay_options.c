@@ -1,6 +1,6 @@
 /* replay_options.c: the options of `lockstep replay`, as one table. */
 #include "lockstep/replay.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
@@ -34,8 +34,7 @@ static const lk_option options[] = {
 	{TEXT("graph", graph, "FILE",
 	 "write the step graph of the first typical step (.json, .json.gz), for whatif")},
 	{TEXT("chakra", chakra, "DIR", "write it as Chakra execution traces, a file for each rank")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_ANY_ROWS,
 	{OUT_VERBOSE("parts of each step, kernels of unknown shape")},
 	{0},
 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lockstep/predict.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* clang-format off */
 #define REQUEST    lk_predict_request
@@ -12,8 +12,7 @@
 static const lk_option options[] = {
 	NETWORK_ROWS("What trains where"),
 	{GPU_ROW(LK_GPU_HELP)},
-	{INT("gpus", gpus, "N", 1, 4194304,
-	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
+	{GPUS_ROW(4194304)},
 	{CLUSTER_ROW(
 	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', a JSON file, or "
 	 "what NCCL prints with NCCL_DEBUG=INFO: 'nccl.log h100-sxm'")},
@@ -162,13 +161,11 @@ static const lk_option options[] = {
 	 "write the step as a GOAL schedule for LogGOPSim: kernels with their modelled times, "
 	 "collectives as messages")},
 	{EMIT_ROW("the job, in place of the answer,")},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_PICTURE_ROWS,
 	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "
 	 "fit")},
 	{OUT_RESUME("lockstep-mpi: finished parts of a sweep are kept in it and reused")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_ANY_ROWS,
 	{OUT_VERBOSE("list assumptions and ignored flags")},
 	{0},
 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lockstep/whatif.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* clang-format off */
 #define REQUEST    lk_whatif_request
@@ -31,10 +31,8 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 OUT_FILE_OF("graph", graph, "FILE", "write the graph with all changes (.json or .json.gz)")},
 	{OUT_FILE_OF("trace", trace, "FILE", "its timeline for Perfetto: .pftrace, .json or .json.gz")},
-	{OUT_HTML},
-	{OUT_CHARTS},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_PICTURE_ROWS,
+	OUT_ANY_ROWS,
 	{OUT_VERBOSE("what the numbers are based on")},
 	{0},
 };

@@ -1,11 +1,11 @@
 /* record_options.c: the options of `lockstep record`, its help and manual page. */
 #include "lockstep/record.h"
-#include "options/rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const modes[] = {"record", "null", NULL};
 static const char *const nccls[] = {"found", "preload", "shim", "plugin", NULL};
 static const char *const cudas[] = {"events", "calls", "cupti", NULL};
-static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
+const char *const lk_mpi_choices[] = {"auto", "openmpi", "mpich", NULL};
 
 /* clang-format off */
 #define REQUEST lk_record_request
@@ -19,14 +19,7 @@ static const lk_option options[] = {
 	 INT("steps", steps, "N", 1, 1000000, "stop the command after N steps")},
 	{DURATION("time-limit", time_limit, SECONDS, 0.001, 1e9,
 	 "stop the command after this time; exit status 124")},
-	{GROUP("What is recorded")
-	 TEXT("step-marker", step_marker, "CALL",
-	 "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's "
-	 "path")},
-	{TEXT("program", program, "NAME,...",
-	 "programs to record from their start; others are recorded from MPI_Init on")},
-	{CHOICE("mpi", mpi, mpis, "WHICH",
-	 "the MPI library of the program, where it cannot be detected")},
+	RECORDED_ROWS,
 	{CHOICE("nccl", nccl, nccls, "WAY",
 	 "how NCCL is recorded: preload where programs are linked with it, shim where they load it, "
 	 "plugin where it is inside them")},

@@ -1,6 +1,6 @@
 /* diff_options.c: the options of `lockstep diff`, as one table. */
 #include "lockstep/diff.h"
-#include "options/rows.h"
+#include "options/rows/job_rows.h"
 
 const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
 
@@ -11,8 +11,7 @@ static const lk_option options[] = {
 	 TEXT("steps", steps, "A-B",
 	 "these steps of both, as 3-5 or 4; all: the whole traces; default: every whole step")},
 	{INT("rank", rank, "N", 0, 16777216, "only this rank of both")},
-	{INT("threads", threads, "N", 1, 1024,
-	 "files read at a time; default: one per core"), LETTER('j')},
+	{READERS_ROW},
 
 	{GROUP("Output")
 	 OUT_ANY_FORMAT},

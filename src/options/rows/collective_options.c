@@ -1,6 +1,6 @@
 /* collective_options.c: the options of `lockstep collective`, as one table. */
 #include "lockstep/collective.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const libraries[] = {"nccl", "mpi", "gloo", NULL};
 static const char *const ops[] = {

@@ -53,10 +53,7 @@ static const lk_option options[] = {
 	{REAL("penalty", penalty, "X", 0, 1e6,
 	 "node hours that an hour of a job's added waiting counts as, for the best buffer; default 1"),
 	 WITH("save-energy")},
-	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_ANY_FILE},
-	{OUT_VERBOSE("every job under every policy")},
+	OUT_LIST_ROWS(GROUP("Output"), "every job under every policy"),
 	{0},
 };
 /* clang-format on */

@@ -32,6 +32,11 @@
 #define GPU_ROW(help) TEXT("gpu", JOB(gpu), "NAME", help), LISTED, LETTER('g')
 #define CLUSTER_ROW(help) TEXT("cluster", JOB(cluster), "TEXT|FILE", help)
 
+/* `most`: of them. */
+#define GPUS_ROW(most) \
+	INT("gpus", JOB(gpus), "N", 1, most, \
+	 "number of GPUs, in nodes as the device is usually sold"), LISTED, LETTER('n')
+
 #define POWER_ROW \
 	REAL("power", JOB(power), "W", 1, 1e6, \
 	 "limit of each GPU's board power; default: the catalogue's"), LISTED
@@ -223,6 +228,22 @@
 	 "US dollars per kWh of the mains: gives what the energy of the training costs"), \
 	 WITH("tokens")}
 
+/* ---- traces and recordings, whose requests have fields of these names ---- */
+
+#define READERS_ROW \
+	INT("threads", threads, "N", 1, 1024, \
+	 "files read at a time; default: one per core"), LETTER('j')
+
+#define RECORDED_ROWS \
+	{GROUP("What is recorded") \
+	 TEXT("step-marker", step_marker, "CALL", \
+	 "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's " \
+	 "path")}, \
+	{TEXT("program", program, "NAME,...", \
+	 "programs to record from their start; others are recorded from MPI_Init on")}, \
+	{CHOICE("mpi", mpi, lk_mpi_choices, "WHICH", \
+	 "the MPI library of the program, where it cannot be detected")}
+
 /* `what`: what the verb writes so. */
 #define EMIT_ROW(what) \
 	TEXT("emit", JOB(emit), "TARGET", \
@@ -232,5 +253,7 @@
 	 "lockstep compile")
 
 /* clang-format on */
+
+extern const char *const lk_mpi_choices[]; /* auto, openmpi, mpich */
 
 #endif

@@ -1,6 +1,6 @@
 /* shard_options.c: the options of `lockstep shard`, as one table. */
 #include "lockstep/shard.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 const char *const lk_shard_table_names[LK_SHARD_TABLES + 1] = {"plan", "ranks", "pieces",
                                                                "sharders", NULL};
@@ -14,8 +14,7 @@ static const char *const types[] = {"fp32", "fp16", "bf16", NULL};
 static const lk_option options[] = {
 	{GROUP("Where")
 	 GPU_ROW(LK_GPU_HELP)},
-	{INT("gpus", gpus, "N", 1, 16777216,
-	 "number of GPUs, in nodes as the device is usually sold"), LETTER('n')},
+	{GPUS_ROW(16777216)},
 	{CLUSTER_ROW(LK_CLUSTER_HELP)},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor")},
@@ -54,10 +53,8 @@ static const lk_option options[] = {
 	 TEXT("plan", plan, "FILE", "write the placement as JSON in TorchRec's terms")},
 	{TEXT("graph", graph, "FILE", "write the step graph (.json, .json.gz), for whatif")},
 	{OUT_TABLE(lk_shard_table_names, "WHICH", "plan (all), ranks, pieces or sharders")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_ANY_ROWS,
+	OUT_PICTURE_ROWS,
 	{OUT_VERBOSE("also how long each sharder took, on standard error")},
 	{0},
 };

@@ -1,6 +1,6 @@
 /* explain_options.c: the options of `lockstep explain`, as one table. */
 #include "lockstep/explain.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 const char *const lk_explain_tables[] = {
 	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",
@@ -33,8 +33,7 @@ static const lk_option options[] = {
 	 FLAG("strict", strict,
 	 "refuse traces with damaged or missing events instead of leaving them out, and files that "
 	 "are no JSON in any place")},
-	{INT("threads", threads, "N", 1, 1024,
-	 "files read at a time; default: one per core"), LETTER('j')},
+	{READERS_ROW},
 
 	{GROUP("Output")
 	 OUT_ANY_FORMAT},
@@ -45,8 +44,7 @@ static const lk_option options[] = {
 	{OUT_ANY_FILE},
 	{OUT_FILE_OF("trace", trace, "FILE",
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_PICTURE_ROWS,
 	{0},
 };
 /* clang-format on */

@@ -1,6 +1,6 @@
 /* simulate_options.c: the options of lk_simulate by name, as one table. */
 #include "lockstep/simulate.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* clang-format off */
 #define REQUEST    lk_simulate_request

@@ -1,6 +1,6 @@
 /* plan_options.c: the options of `lockstep plan`, as one table. */
 #include "lockstep/plan.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const objectives[] = {"time", "energy", NULL}; /* lk_plan_objective */
 
@@ -116,10 +116,8 @@ static const lk_option options[] = {
 
 	{GROUP("Output")
 	 EMIT_ROW("the best layout")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_ANY_ROWS,
+	OUT_PICTURE_ROWS,
 	{OUT_VERBOSE("also the command that predicts each layout, and how fast the search was")},
 	{0},
 };

@@ -1,6 +1,6 @@
 /* rent_options.c: the options of `lockstep rent` and `lockstep machines`. */
 #include "lockstep/rent.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 /* Selects machines. `of`: the path from the request to its lk_machines_request, empty or
  * "machines.". */
@@ -25,9 +25,7 @@ static const lk_option machines_options[] = {
 	MACHINES(),
 	{GROUP("Output")
 	 FLAG("age", age, "days since each price was listed, and which are older than 90")},
-	{OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_ANY_FILE},
-	{OUT_VERBOSE("every offer that was left out, and why")},
+	OUT_LIST_ROWS(, "every offer that was left out, and why"),
 	{0},
 };
 /* clang-format on */
@@ -125,8 +123,7 @@ static const lk_option rent_options[] = {
 	 INT("top", top, "N", 0, 1000, "machines shown in addition to those on the front; default 8")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},
 	{OUT_ANY_FILE},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_PICTURE_ROWS,
 	{OUT_VERBOSE("also layouts, and the command that predicts each")},
 	{0},
 };

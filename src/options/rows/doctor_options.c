@@ -4,10 +4,7 @@
 
 /* clang-format off */
 static const lk_option options[] = {
-	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_ANY_FILE},
-	{OUT_VERBOSE("the calibrations of each family")},
+	OUT_LIST_ROWS(GROUP("Output"), "the calibrations of each family"),
 	{0},
 };
 /* clang-format on */
@@ -32,4 +29,5 @@ const lk_verb lk_doctor_verb = {
 		"Exit status: 0, also where something is missing or old; 1 if something is broken.",
 	.options = options,
 	.examples = examples,
+	.request_size = sizeof(lk_doctor_request),
 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "lockstep/validate.h"
-#include "options/job_rows.h"
+#include "options/rows/job_rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
 static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus",   "fabric",
@@ -48,8 +48,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 FLAG("rows", rows, "list every row, not only the ten with the largest errors")},
 	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_ANY_ROWS,
 	{TEXT("plot", plot, "FILE", "predicted over measured, as a picture: FILE.svg or FILE.png")},
 	{0},
 };

@@ -1,8 +1,7 @@
 /* stalls_options.c: the options of `lockstep stalls`, its help and manual page. */
 #include "lockstep/stalls.h"
-#include "options/rows.h"
+#include "options/rows/job_rows.h"
 
-static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
 const char *const lk_stalls_tables[] = {"all",     "parts", "runs",    "ranks",   "buckets",
                                         "what-if", "files", "folders", "against", NULL};
 
@@ -31,14 +30,7 @@ static const lk_option options[] = {
 	{DURATION("time-limit", time_limit, SECONDS, 0.001, 1e9,
 	 "of each run; default: none for the first, ten times its length and a minute for the others")},
 	{FLAG("yes", yes, "do not ask before the command is run again"), LETTER('y')},
-	{GROUP("What is recorded")
-	 TEXT("step-marker", step_marker, "CALL",
-	 "what begins a step: MPI_Barrier, or open:, read:, write:, close: and a part of a file's "
-	 "path")},
-	{TEXT("program", program, "NAME,...",
-	 "programs to record from their start; others are recorded from MPI_Init on")},
-	{CHOICE("mpi", mpi, mpis, "WHICH",
-	 "the MPI library of the program, where it cannot be detected")},
+	RECORDED_ROWS,
 	{INT("max-mb", max_mb, "N", 1, 16384, "MiB of each process's recording; default 64")},
 	{INT("batches", batches, "N", 1, 1000000,
 	 "batches of torch's DataLoader that are repeated where data is to be ready; default 4")},
@@ -60,8 +52,7 @@ static const lk_option options[] = {
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},
 	{OUT_FILE_OF("folded", folded, "FILE", "the same as folded stacks, for flame graphs")},
-	{OUT_HTML},
-	{OUT_CHARTS},
+	OUT_PICTURE_ROWS,
 	{0},
 };
 /* clang-format on */

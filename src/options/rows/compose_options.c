@@ -26,8 +26,7 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 TEXT("graph", graph, "FILE",
 	 "write the step graph of all ranks (.json, .json.gz), for whatif")},
-	{OUT_ANY_FORMAT},
-	{OUT_ANY_FILE},
+	OUT_ANY_ROWS,
 	{0},
 };
 /* clang-format on */
