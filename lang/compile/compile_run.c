@@ -237,11 +237,8 @@ const lk_document lc_run_document = {"compile-run", "`compile run -o json`", &re
                                      offsetof(struct report, failed_check), NULL};
 
 static lk_status compile_run_put_json(struct report *report, FILE *out, lk_error *err) {
-	lk_status listed = LK_OK;
-	report->listed = &listed;
-	report->err = err;
 	lk_status status = lc_put_document(&lc_run_document, report, out, err);
-	return listed == LK_OK ? status : listed;
+	return *report->listed == LK_OK ? status : *report->listed;
 }
 
 /* ---- running ---- */
@@ -266,15 +263,18 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	lc_run_options o = {.seed = (uint64_t)request->seed,
 	                    .key = (uint64_t)request->seed,
 	                    .only_results = !request->compare};
+	lk_status listed = LK_OK;
 	struct report r = {.p = program,
 	                   .s = sizes,
 	                   .request = request,
 	                   .seed = request->seed,
 	                   .schedule = request->schedule ? request->schedule : LC_PLAIN,
-	                   .arithmetic = request->field ? "field" : "numeric",
-	                   .ranks = lc_ranks(program, sizes)};
+	                   .ranks = lc_ranks(program, sizes),
+	                   .listed = &listed,
+	                   .err = err};
 	lc_run *run = NULL;
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
+	r.arithmetic = request->field ? "field" : "numeric";
 	LK_TRY(read_settings(request->set, arena, &o, err));
 	LK_TRY(lc_run_program(program, sizes, &o, &run, err));
 	if (request->compare) return lc_compare(answer, run, request, out, err);

@@ -54,8 +54,8 @@ int cli_fail(const lk_error *err);
 /* Fills `request` (NULL: the verb has none) and `outputs` from the options, then checks before any
  * work that a format which needs a file has one, that every file can be put where it is to go, as
  * far as its folder shows, that no two are the same, and that parts are kept (--resume) only by a
- * team of processes. `row`: knows the default format, and files that the request itself names; may be NULL. LK_ERR_INPUT;
- * LK_ERR_IO. */
+ * team of processes. `row`: knows the default format, and files that the request itself names; may
+ * be NULL. LK_ERR_INPUT; LK_ERR_IO. */
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err);
 /* Warns that an answer failed a check of its own consistency; NULL: it failed none. */

@@ -15,7 +15,8 @@ typedef struct lk_library {
 } lk_library;
 extern const lk_library lk_library_sqlite, lk_library_http, lk_library_svg, lk_library_cuda;
 
-/* A library's load, by whichever thread needs it first; after a failure the next one tries again. */
+/* A library's load, by whichever thread needs it first; after a failure the next one tries again.
+ */
 typedef struct lk_library_once {
 	pthread_mutex_t lock;
 	bool done;
@@ -23,8 +24,9 @@ typedef struct lk_library_once {
 #define LK_LIBRARY_ONCE \
 	{ .lock = PTHREAD_MUTEX_INITIALIZER }
 
-/* Load a library permanently, once, and write the addresses of its functions names[], ended by NULL,
- * to `calls`, a struct of pointers to functions. If it is missing, the error says what to install. */
+/* Load a library permanently, once, and write the addresses of its functions names[], ended by
+ * NULL, to `calls`, a struct of pointers to functions. If it is missing, the error says what to
+ * install. */
 lk_status lk_library_load(const lk_library *library, lk_library_once *once,
                           const char *const *names, void *calls, lk_error *err);
 

@@ -200,9 +200,9 @@ static bool is_target(int kind, const lk_word *word) {
 	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
 }
 
-/* The key of a configuration that a flag of accelerate launch states (accelerate/commands/launch.py),
- * and in *value what a flag without one means; NULL: it says nothing of the layout, or out of
- * memory. */
+/* The key of a configuration that a flag of accelerate launch states
+ * (accelerate/commands/launch.py), and in *value what a flag without one means; NULL: it says
+ * nothing of the layout, or out of memory. */
 static const char *accelerate_key(lk_arena *arena, const char *flag, const char **value) {
 	char name[96];
 	const lk_launcher_option *row = find_option(LK_LAUNCHER_ACCELERATE, flag, strlen(flag), true);

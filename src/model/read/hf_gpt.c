@@ -1,5 +1,5 @@
-/* hf_gpt.c: derivations of decoders with two-matrix MLPs, their own positions or parallel residuals:
- * GPT-2 and its successors. */
+/* hf_gpt.c: derivations of decoders with two-matrix MLPs, their own positions or parallel
+ * residuals: GPT-2 and its successors. */
 #include "model/read/hf.h"
 
 #include <limits.h>

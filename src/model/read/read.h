@@ -1,5 +1,5 @@
-/* read.h: files and names into networks: configs of Hugging Face and of diffusers, convolution nets,
- * recommendation models, presets. */
+/* read.h: files and names into networks: configs of Hugging Face and of diffusers, convolution
+ * nets, recommendation models, presets. */
 #ifndef LK_MODEL_READ_READ_H
 #define LK_MODEL_READ_READ_H
 
