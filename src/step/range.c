@@ -128,7 +128,7 @@ void lk_range_recommender(double *low, double *high) {
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  double network_share, double seconds, double *low, double *high,
                  const char **basis) {
-	LK_ASSERT(seconds >= 0);
+	LK_ASSERT(seconds >= 0 && network_share >= 0);
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(calibration, job),
 							 *row = lk_range_row(arena, job);

@@ -206,10 +206,9 @@ static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
 		out->step.step_s = (double)out->step.sim.step_ps / LK_PS_PER_S;
 	}
 	if (status == LK_OK) status = whatif_split(out, err);
+	double step_s = out->step.step_s, waits = step_s > 0 ? out->exposed_s / step_s : 0;
 	if (status == LK_OK)
-		out->uncertainty =
-			lk_whatif_uncertainty(scenario, &out->step.costs, before,
-		                          out->exposed_s / out->step.step_s, out->step.step_s);
+		out->uncertainty = lk_whatif_uncertainty(scenario, &out->step.costs, before, waits, step_s);
 	scenario->edit.graph = NULL; /* now owned by the step */
 	return status;
 }

@@ -430,7 +430,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "rl", "refit")},
+       for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "rl", "refit")},
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
     "calibration": [acts(RUNS, "--calibration numbers.csv")],

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "io/embedded.h"
+#include "model/read/hf.h"
 #include "model/read/read.h"
 #include "data.h"
 #include "scratch.h"
@@ -602,6 +603,20 @@ static void test_unknown_networks(void **state) {
 	                 LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "state_size"));
 	assert_null(strstr(err.hint, "--as"));
+}
+
+/* The hint for a slip in the name of a family names that family, wherever its row is. */
+static void test_slips_of_types(void **state) {
+	(void)state;
+	for (const lk_hf_family *row = lk_hf_families; row->type; row++) {
+		char slip[80], wanted[96];
+		lk_model model;
+		lk_error err = {0};
+		snprintf(slip, sizeof slip, "%s_", row->type);
+		snprintf(wanted, sizeof wanted, "did you mean %s?", row->type);
+		assert_int_equal(from_text_as(LLAMA "}", slip, &model, NULL, &err), LK_ERR_INPUT);
+		assert_string_equal(err.hint, wanted);
+	}
 }
 
 /* Members that change a network and that its type does not have, by name; what is switched off or
@@ -1292,6 +1307,7 @@ int main(void) {
 		cmocka_unit_test(test_beginnings),
 		cmocka_unit_test(test_wrong_configs),
 		cmocka_unit_test(test_unknown_networks),
+		cmocka_unit_test(test_slips_of_types),
 		cmocka_unit_test(test_unread_members),
 		cmocka_unit_test(test_family_counts),
 		cmocka_unit_test(test_warnings),

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/vec.h"
 #include "model/read/hf.h"
 
 enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
@@ -36,10 +37,11 @@ static void hf_descend(lk_hf_config *config) {
 }
 
 static const lk_hf_family *family_nearest(const char *type) {
-	const char *names[128];
-	int count = 0;
-	while (count < 128 && (names[count] = lk_hf_families[count].type)) count++;
-	const char *near = lk_nearest(type, names, (size_t)count);
+	LK_VEC(const char *) names = {0};
+	for (const lk_hf_family *row = lk_hf_families; row->type && lk_push(&names); row++)
+		*lk_last(&names) = row->type;
+	const char *near = lk_nearest(type, names.at, names.count);
+	lk_vec_free(&names);
 	return near ? lk_hf_family_of(near) : NULL;
 }
 
