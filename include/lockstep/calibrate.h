@@ -27,8 +27,7 @@ enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE
 
 /* The request. Texts are borrowed; NULL: not given. */
 typedef struct lk_calibrate_request {
-	/* "ops", "kernels", "collectives", "memory", "slowdown", "models", "inference", "runs" or "host"
-	 */
+	/* ops, kernels, collectives, memory, slowdown, models, inference, runs or host */
 	const char *kind;
 	const char *table; /* the measurements, .csv or .csv.gz, "-": standard input; not of "host" */
 	const char *const *more; /* "runs" only: further tables, fitted together with it */

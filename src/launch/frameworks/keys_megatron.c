@@ -1,6 +1,5 @@
 /* keys_megatron.c: Megatron-LM's functional tests (model_config.yaml), as the words of a launch
- * line, which megatron.c reads. A test does not say its program: its folder does (bert, t5, ...).
- */
+ * line, which megatron.c reads. A test's program is in its folder's name (bert, t5, ...). */
 #include <stdio.h>
 #include <string.h>
 
