@@ -81,12 +81,19 @@ static void drop(struct tuned *tuned) {
 }
 
 static void miss(const struct tuned *tuned, const char *what) {
+	enum { TOP = 5 };
+	lk_arena arena = LK_ARENA_INIT;
+	size_t count = tuned->search.found.count;
 	lk_tuned answer = {.p = tuned->p,
 	                   .sizes = &tuned->sizes,
-	                   .cluster = &tuned->cluster,
+	                   .cluster_text = tuned->cluster.text,
 	                   .search = &tuned->search,
-	                   .top = 5};
+	                   .plain = &tuned->search.plain,
+	                   .best = tuned->search.found.at,
+	                   .shown = count < TOP ? (int)count : TOP,
+	                   .arena = &arena};
 	lk_tuned_text(&answer, stderr);
+	lk_arena_free(&arena);
 	lc_steps_print(tuned->steps, stderr);
 	fail_msg("%s: %s", tuned->p->name, what);
 }
