@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* In memory that ends where it ends. */
 static lk_trace_kind kind_of(const uint8_t *data, size_t size) {
-	char *exact = malloc(size ? size : 1);
+	char *exact = calloc(1, size ? size : 1);
 	if (!exact) abort();
 	if (size) memcpy(exact, data, size);
 	lk_trace_kind kind = lk_trace_kind_of(exact, size);
@@ -43,7 +43,7 @@ static void convolve(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_trace_kind whole = kind_of(data, size), half = kind_of(data, size / 2);
-	if (!lk_trace_kind_name(whole)) abort();
+	if (whole > LK_TRACE_OTHER) abort();
 	if (size / 2 >= 16 && told(half) && told(whole) && half != whole) abort();
 	convolve(data, size);
 	return 0;
