@@ -4,8 +4,8 @@
  *     nodes    = [ COUNT "node" "*" ] COUNT device [ WATTS "w" ] [ wiring ] [ RATE "GB/s" ]
  *                { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
- *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
- *              | network (interconnect.c)
+ *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] [ "ib" | "roce" | "efa" | "sockets"
+ *              | "tcpx" | "tcpxo" ] | "oversub" X | "rail" | "norail" | network (interconnect.c)
  *     device   = a word, or a name in quotes
  *
  * "[COUNT node *] FILE.xml" is COUNT nodes as described by NCCL's topology file, "FILE.log
@@ -247,6 +247,21 @@ static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	return LK_OK;
 }
 
+/* Read the optional name of the NICs' network: "efa" states its latency, "ib" and "roce" none. */
+static lk_status read_transport(struct parser *parser, lk_node *node) {
+	parse_skip_blanks(parser);
+	size_t length = word_length(parser);
+	lk_transport transport = lk_transport_find(parser->at, length);
+	if (accept_word(parser, "efa")) node->nic_latency_s = lk_efa_latency(node);
+	else if (accept_word(parser, "ib") || accept_word(parser, "roce")) return LK_OK;
+	else if (transport != LK_TRANSPORTS) {
+		node->transport = transport;
+		parser->at += length;
+	} else if (is_letter(*parser->at))
+		return parse_unexpected(parser, "the network is ib, roce, efa, sockets, tcpx or tcpxo");
+	return LK_OK;
+}
+
 static lk_status read_nic(struct parser *parser, lk_node *node) {
 	double gbits, us = 0;
 	LK_TRY(parse_read_count(parser, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
@@ -269,7 +284,7 @@ static lk_status read_nic(struct parser *parser, lk_node *node) {
 	}
 	node->nic_rate = gbits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
-	return LK_OK;
+	return read_transport(parser, node);
 }
 
 static lk_status read_oversub(struct parser *parser) {

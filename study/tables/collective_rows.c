@@ -77,7 +77,8 @@ static void collective_rows_racks(lk_coll_row *row, bool nics_stated) {
 }
 
 static bool collective_rows_names_network(const char *text) {
-	static const char *const words[] = {"EFA", "IB", "RDMA", "RoCE", "InfiniBand", "Infiniband"};
+	static const char *const words[] = {"EFA",        "IB",         "RDMA", "RoCE",
+	                                    "InfiniBand", "Infiniband", "TCPX"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(text, words[i])) return true;
 	return false;
@@ -101,7 +102,11 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		if (!strstr(text, networks[i].text)) continue;
 		node->nics = networks[i].nics;
 		node->nic_rate = networks[i].gbits * 1e9 / 8;
-		node->sockets = true;
+		node->transport = LK_TRANSPORT_SOCKETS;
+	}
+	if (strstr(text, "TCPX")) {
+		bool offloaded = strstr(text, "TCPXO");
+		node->transport = offloaded ? LK_TRANSPORT_TCPXO : LK_TRANSPORT_TCPX;
 	}
 	if (strstr(text, "EFA")) node->nic_latency_s = lk_efa_latency(node);
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
@@ -122,12 +127,22 @@ static bool collective_rows_word_after(const char *text, const char *label, char
 	return true;
 }
 
+/* NCCL's releases of sources that do not state them, by their date and software. */
+static const struct {
+	const char *source, *release;
+} releases[] = {
+	{"NetX-lab/Echo", "2.20"},
+};
+
 /* Turn the words of a row into settings: a release, the algorithm that ran, NVLS switched off.
  * Other words are skipped. */
 static void collective_rows_nccl(lk_coll_row *row) {
 	const char *const texts[] = {row->text, row->source};
 	char release[32] = "", algo[32] = "", settings[160];
 	bool without_nvls = false;
+	for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
+		if (strstr(row->source, releases[i].source))
+			lk_copy(release, sizeof release, releases[i].release);
 	for (int i = 0; i < 2; i++) {
 		char word[32];
 		lk_nccl_settings read;
@@ -258,10 +273,12 @@ static void collective_rows_release(const lk_csv *csv, lk_coll_row *row) {
 		row->settings = (lk_nccl_settings){0};
 }
 
-/* How a row was timed, in the words of its column `method`. */
-static lk_coll_method collective_rows_method(const char *text) {
+/* How a row was timed, in the words of its column `method`, or as its source is known to time. */
+static lk_coll_method collective_rows_method(const char *text, const char *source) {
 	if (strstr(text, "host-timed")) return LK_COLL_HOST_TIMED;
-	if (strstr(text, "one process")) return LK_COLL_ONE_PROCESS;
+	if (strstr(text, "one process") || strstr(source, "Azure/AI-benchmarking-guide"))
+		return LK_COLL_ONE_PROCESS;
+	if (strstr(source, "microsoft/vidur") || strstr(source, "SimuMax")) return LK_COLL_HOST_PACED;
 	return LK_COLL_NCCL_TESTS;
 }
 
@@ -287,7 +304,7 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 	row->fabric = short_name(reader->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
-	row->method = collective_rows_method(lk_csv_named(csv, "method"));
+	row->method = collective_rows_method(lk_csv_named(csv, "method"), row->source);
 	LK_TRY(lk_devices_ready(err));
 	const lk_device *device = lk_coll_device(row->gpu);
 	if (!collective_rows_kind_of(lk_csv_named(csv, columns->collective), &row->kind))

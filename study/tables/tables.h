@@ -60,7 +60,8 @@ const char *lk_run_series(lk_arena *arena, const lk_run *run);
 typedef enum lk_coll_method {
 	LK_COLL_NCCL_TESTS,  /* nothing: a process or a thread for each GPU */
 	LK_COLL_ONE_PROCESS, /* one process launches one GPU after another (nccl-tests -g 8) */
-	LK_COLL_HOST_TIMED,  /* the call from PyTorch and the wait for its end */
+	LK_COLL_HOST_PACED,  /* PyTorch issues calls one after another, slower than small ones run */
+	LK_COLL_HOST_TIMED,  /* PyTorch issues a call and waits for its end */
 } lk_coll_method;
 
 typedef struct lk_coll_row {

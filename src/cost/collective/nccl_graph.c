@@ -176,6 +176,15 @@ double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow) {
 /* us: no other network has as much. */
 static const double efa_least = 10;
 
+/* A proxy thread copies each message of TCPX. The time per message and the share of the NICs' rate:
+ * TCPX from all-gathers of 16 H100 on two a3-highgpu; TCPXO, whose cards copy, unverified. */
+static const struct {
+	double message_us, share; /* 0: the laws' */
+} transports[LK_TRANSPORTS] = {
+	[LK_TRANSPORT_TCPX] = {55, .72},
+	[LK_TRANSPORT_TCPXO] = {25, .85},
+};
+
 /* This group's share of the node's NICs; a GPU cannot send faster than its PCIe slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
@@ -192,7 +201,8 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nic_hint = site->nic_latency;
 	if (site->nic_latency >= efa_least)
 		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));
-	site->sockets = node->sockets;
+	site->sockets = node->transport != LK_TRANSPORT_RDMA;
+	site->message_us = transports[node->transport].message_us;
 	/* Rates reached by large messages: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100
 	 * Gb/s (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64
 	 * A100). */
@@ -201,8 +211,9 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
 	double most = laws->nics, reached = most;
 	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;
-	else if (node->sockets) reached = laws->socket_nics;
-	if (node->sockets) reached = fmin(most, reached * pow(crowd, laws->crowd));
+	else if (transports[node->transport].share > 0) reached = transports[node->transport].share;
+	else if (site->sockets) reached = laws->socket_nics;
+	if (node->transport == LK_TRANSPORT_SOCKETS) reached = fmin(most, reached * pow(crowd, laws->crowd));
 	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	site->nic_line = line * reached;
 	site->reach = group->nodes > 1 ? group->reach : NULL;
