@@ -49,13 +49,16 @@ static void collective_rows_pairs(int gpus, lk_node *node) {
  * from slow to fast and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL changes
  * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128. Nothing
  * faster than 14 GB/s per node was measured, and a single GPU reaches the same 6 GB/s as two:
- * sockets. */
+ * sockets. Its A40 have no bridge in use, and their hosts refuse peer access between root ports:
+ * messages go through shared memory, at 4 GB/s. */
 static const struct {
 	const char *text;
 	int nics;
 	double gbits;
+	double inside; /* GB/s within the node; 0: by the words */
 } networks[] = {
-	{"vidur a100_dgx", 1, 100},
+	{"vidur a100_dgx", 1, 100, 0},
+	{"vidur a40_pairwise", 0, 0, 4},
 };
 
 /* GPUs of a tray or a board; larger domains span hosts. */
@@ -96,10 +99,15 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	bool nics = collective_rows_read_nics(text, node);
 	row->network_stated = nics || collective_rows_names_network(text);
 	collective_rows_racks(row, nics);
-	if (strstr(text, "pairwise") && !device->link_bridge)
+	if (strstr(text, "pairwise") || strstr(text, "bridge"))
 		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
+		if (networks[i].inside > 0) {
+			node->intra = LK_INTRA_PCIE;
+			node->intra_rate = networks[i].inside * 1e9;
+		}
+		if (networks[i].nics == 0) continue;
 		node->nics = networks[i].nics;
 		node->nic_rate = networks[i].gbits * 1e9 / 8;
 		node->transport = LK_TRANSPORT_SOCKETS;

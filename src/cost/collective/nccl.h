@@ -106,6 +106,9 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 /* NICs next to each GPU of a node: one, or more if there are more NICs than GPUs. */
 double lk_nccl_nearest_nics(const lk_node *node);
 
+/* Whether its nodes are domains of more than one board, whose switches multicast. */
+bool lk_nccl_is_rack(const lk_nccl_site *site);
+
 /* The share of the NICs' reached rate that such flows get through the network. */
 double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow);
 

@@ -181,7 +181,7 @@ static const double efa_least = 10;
 static const struct {
 	double message_us, share; /* 0: the laws' */
 } transports[LK_TRANSPORTS] = {
-	[LK_TRANSPORT_TCPX] = {55, .72},
+	[LK_TRANSPORT_TCPX] = {58, .72},
 	[LK_TRANSPORT_TCPXO] = {25, .85},
 };
 

@@ -10,6 +10,9 @@
 
 enum { CONCURRENT = 8, LL_LIMIT = 16384 };
 
+/* Channels of messages, and GB/s of one: two B200 exchange 650 GB/s. */
+static const double most_channels = 32, channel_rate = 20.5;
+
 static const double part_bytes = 65536; /* smallest part of a message that gets its own channel */
 
 static double power_above(double x) {
@@ -68,6 +71,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 		   nic = site->node_nics / site->ppn * site->nic_efficiency * part;
 	double own_share = site->nodes == 1 ? lk_nccl_own_bytes(site, bytes) : 0;
 	double transfer = fmax((inside + own_share) / (1000 * wire), outside / (1000 * nic));
+	/* each channel is a CTA, which also copies the own share */
+	transfer = fmax(transfer, bytes / (1000 * most_channels * channel_rate));
 	/* if GPUs are attached to two CPUs, half of a node's GPUs send to the other half through the
 	 * link between them */
 	if (site->bridge > 0)
@@ -82,7 +87,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double parts = fmax(1, ceil(each / part_bytes)),
 		   peer = channels_per_peer(site, site->nodes == 1, nic);
 	double channels =
-		fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, 32)));
+		fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, most_channels)));
 	lk_coll_limit limit = LK_LIMIT_LINKS;
 	if (transfer * 2e-6 < time) limit = LK_LIMIT_LATENCY;
 	else if (outside / nic > inside / wire) limit = part < 1 ? LK_LIMIT_NETWORK : LK_LIMIT_NICS;

@@ -24,6 +24,13 @@ static bool multicasts(lk_algo algo) {
 	return algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE;
 }
 
+/* Ranks up to which a group multicasts like one board: two boards do. */
+static const int board_ranks = 16;
+
+bool lk_nccl_is_rack(const lk_nccl_site *site) {
+	return site->nvls && site->ppn > board_ranks;
+}
+
 /* Channels of a call after which a further one costs nothing: as many as NCCL's search finds. Equal
  * for all links, so that faster ones, which open more channels, do not pay for them; half on PCIe,
  * which opens few. */
@@ -120,20 +127,37 @@ static double nics_share(lk_algo algo, lk_proto proto) {
 	return algo == LK_ALGO_PAT ? .75 : data[proto];
 }
 
+/* Messages that pass one edge between nodes one after another: those of all steps of a ring, in
+ * which each step waits for the slowest edge. */
+static double messages_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                          double crossings) {
+	if (lk_coll_traffic(kind, algo) == LK_TRAFFIC_TREE) return crossings;
+	return lk_nccl_ring_traffic(kind, site->n) * site->n;
+}
+
+/* GB/s of the NICs that the multicast of a rack sends through: one in eight, at no more than a
+ * channel's 48. Two and twenty racks of GB200 take 2.40 and 4.66 ms per GB, once and twice a byte
+ * at 9 x 48. */
+static double rack_nics(const lk_nccl_site *site) {
+	return fmin(site->node_nics / site->ppn, 50) * site->ppn / 8;
+}
+
 static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
-                            lk_proto proto, double bytes) {
+                            lk_proto proto, double crossings, double bytes) {
 	if (site->nodes < 2) return 0;
-	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto) *
+	double nics = site->node_nics;
+	if (multicasts(algo) && lk_nccl_is_rack(site)) nics = fmin(nics, rack_nics(site));
+	double rate = nics * site->nic_efficiency * nics_share(algo, proto) *
 	              lk_nccl_network_part(site, lk_coll_traffic(kind, algo));
-	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
+	double sent = lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
+	return site->message_us > 0 ? hypot(sent, site->message_us * messages_of(kind, site, algo, crossings))
+	                            : sent;
 }
 
 /* Bytes of a call that half fill the multicast's pipeline, and the most ranks whose filling was
  * measured: two racks. */
 static const double half_filled = 8e6;
 static const int most_filling = 144;
-/* Ranks up to which a group multicasts like one board: two boards do. */
-static const int board_ranks = 16;
 
 /* KB of a multicast's chunk: NCCL takes 16, 32, 64 and 128 for calls of more than 0, 2, 8 and 64
  * times a chunk of every channel and head (enqueue.cc). Between the steps as a power, so that a
@@ -210,15 +234,6 @@ static double tree_hops(const lk_nccl_site *site, double near, double far, doubl
 	return 2 * ((chain - 1) * near + levels * far);
 }
 
-/* Messages that pass one edge between nodes one after another: those of all steps of a ring, in
- * which each step waits for the slowest edge. */
-static double messages_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
-                          const lk_nccl_terms *terms) {
-	if (site->nodes < 2) return 0;
-	if (lk_coll_traffic(kind, algo) == LK_TRAFFIC_TREE) return terms->crossings;
-	return lk_nccl_ring_traffic(kind, site->n) * site->n;
-}
-
 static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
                       double bytes, const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
@@ -235,8 +250,7 @@ static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 		                     * everything */
 	double channels = site->fabric->channel * (channels_at(site, algo, proto, bytes) - 1);
 	double network = terms->network + laws->scan * scanned +
-	                 (site->sockets ? laws->socket_us * terms->crossings : 0) +
-	                 site->message_us * messages_of(kind, site, algo, terms);
+	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
 	return fmax(launch + base + hops + channels + network, .1);
 }
 
@@ -244,7 +258,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
                          double bytes, lk_nccl_estimate *out) {
 	lk_nccl_terms terms;
 	if (!lk_nccl_terms_of(kind, site, algo, proto, bytes, &terms)) return false;
-	double nics = nics_transfer(kind, site, algo, proto, bytes), links;
+	double nics = nics_transfer(kind, site, algo, proto, terms.crossings, bytes), links;
 	if (multicasts(algo)) links = multicast_transfer(site, bytes);
 	else {
 		links = links_transfer(kind, site, algo, proto, bytes) / terms.smooth;
