@@ -24,7 +24,7 @@ const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS] = {
 	{"nvls_rack", .74, .3, 1.2, true},
 	{"nvls_chunk_kb", 10, 1, 50, true},
 	{"nvls_fill_us", 5, .1, 50, true},
-	{"nics", .95, .4, 1, true},
+	{"nics", .95, .4, .97, true},
 	{"slot", .68, .3, 1, true},
 	{"socket_nics", .5, .1, 1, true},
 	{"socket_us", 10.5, .5, 100, true},

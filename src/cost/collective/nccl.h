@@ -31,6 +31,7 @@ typedef struct lk_nccl_site {
 	bool nvls;     /* the switch can multicast and reduce */
 	bool efa;      /* the network adds latency */
 	bool sockets;  /* no RDMA */
+	lk_transport transport;
 	double message_us; /* of each message between nodes that follows another: a ring's steps */
 	bool sharp;    /* the switches between nodes reduce */
 	lk_nccl_graph ring, tree;

@@ -121,7 +121,7 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	channels = channels_within(channels, site->settings);
 	double total = heads * (speed > 0 ? speed : share);
 	return (lk_nccl_graph){channels, total / channels,
-	                       fmin(total, site->node_nics * line_share) / channels};
+	                       fmin(2 * total, site->node_nics * line_share) / channels};
 }
 
 /* Links within the node, at rates as NCCL counts them (and the catalogue). Through a switch a GPU
@@ -182,7 +182,7 @@ static const struct {
 	double message_us, share; /* 0: the laws' */
 } transports[LK_TRANSPORTS] = {
 	[LK_TRANSPORT_TCPX] = {58, .72},
-	[LK_TRANSPORT_TCPXO] = {25, .85},
+	[LK_TRANSPORT_TCPXO] = {15, .85},
 };
 
 /* This group's share of the node's NICs; a GPU cannot send faster than its PCIe slot. */
@@ -201,6 +201,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nic_hint = site->nic_latency;
 	if (site->nic_latency >= efa_least)
 		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));
+	site->transport = node->transport;
 	site->sockets = node->transport != LK_TRANSPORT_RDMA;
 	site->message_us = transports[node->transport].message_us;
 	/* Rates reached by large messages: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100

@@ -78,10 +78,12 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(site, each);
-	/* all peers of a node run at once: twice as many cost one more hop of flags */
+	/* all peers of a node run at once, with those of other nodes: twice as many cost one more hop of
+	 * flags */
 	double own = far_latency(site, proto) * rounds_of(n - site->ppn);
 	if (site->ppn > 1)
-		own += near_latency(site, proto) + log2(site->ppn) * near_latency(site, LK_PROTO_LL);
+		own = fmax(own, near_latency(site, proto) +
+		                    log2(site->ppn) * near_latency(site, LK_PROTO_LL));
 	if (proto == LK_PROTO_SIMPLE) own += site->laws->base * 8.4; /* base latency of Simple */
 	double time = p2p_seconds(site, own, site->nodes > 1, LK_TRAFFIC_ALLTOALL, proto, transfer);
 	double parts = fmax(1, ceil(each / part_bytes)),
