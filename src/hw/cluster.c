@@ -24,20 +24,6 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 	};
 }
 
-static const char *const transport_names[LK_TRANSPORTS] = {"rdma", "sockets", "tcpx", "tcpxo"};
-
-const char *lk_transport_name(lk_transport transport) {
-	return transport_names[transport];
-}
-
-lk_transport lk_transport_find(const char *word, size_t length) {
-	int found = 0;
-	while (found < LK_TRANSPORTS && (strlen(transport_names[found]) != length ||
-	                                 strncasecmp(transport_names[found], word, length) != 0))
-		found++;
-	return (lk_transport)found;
-}
-
 /* From small all-reduces between two nodes, after subtracting links and NCCL: 161 us on p4de, whose
  * cards send and receive; 70 us on p5, whose cards write to the receiver's memory (RDMA), as do all
  * cards of Hopper nodes and later. The value for 200 Gb/s and more comes from four nodes of B200

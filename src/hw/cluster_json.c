@@ -225,10 +225,9 @@ static lk_status json_read_nics(const struct reader *reader, const lk_value *gro
 }
 
 static lk_status json_read_group(struct reader *reader, const lk_value *group) {
-	static const char *const keys[] = {"count", "gpus",       "device",
-	                                   "intra", "intra_gbps", "intra_GBps",
-	                                   "nics",  "nic_gbps",   "nic_latency_us",
-	                                   "transport"};
+	static const char *const keys[] = {"count",          "gpus",       "device", "intra",
+	                                   "intra_gbps",     "intra_GBps", "nics",   "nic_gbps",
+	                                   "nic_latency_us", "transport"};
 	if (group->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, group, "an element of nodes must be an object", NULL);
 	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));

@@ -329,8 +329,8 @@ static lk_status read_option(struct parser *parser, lk_node *node) {
 	}
 	if (lk_net_kind_of(parser->at, word_length(parser)) != LK_NET_FLAT) return read_network(parser);
 	if (!accept_word(parser, "norail"))
-		return parse_unexpected(parser,
-		                        "say nic, oversub, rail, norail, apart, tree, rails, dragonfly or torus");
+		return parse_unexpected(
+			parser, "say nic, oversub, rail, norail, apart, tree, rails, dragonfly or torus");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }
@@ -384,8 +384,9 @@ static lk_status parse_read_machines(struct parser *parser, int nodes, const cha
 	const char *text, *at = parser->at;
 	lk_node node;
 	LK_TRY(lk_machine_text(parser->arena, at, length, &text, parser->err));
-	if (!text) return parse_unexpected(parser, "say '8 node * 8 h100-sxm', or a machine that "
-	                                           "lockstep machines lists, as in '2 * p4d.24xlarge'");
+	if (!text)
+		return parse_unexpected(parser, "say '8 node * 8 h100-sxm', or a machine that "
+		                                "lockstep machines lists, as in '2 * p4d.24xlarge'");
 	int gpus;
 	parser->at = text;
 	LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));

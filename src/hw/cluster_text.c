@@ -108,8 +108,7 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 		put_power(&w, cluster->node[g].device);
 		put_intra(&w, &cluster->node[g]);
 		put_nics(&w, &cluster->node[g]);
-		if (lk_node_is_tray(&cluster->node[g], cluster->nodes[g]))
-			cluster_text_put(&w, ", apart");
+		if (lk_node_is_tray(&cluster->node[g], cluster->nodes[g])) cluster_text_put(&w, ", apart");
 	}
 	if (cluster->oversubscription != 1) {
 		cluster_text_put(&w, ", oversub ");

@@ -12,7 +12,8 @@
 
 /* The row's machine as text: "8 a100-sxm-40 nvlink, nic 4*100g efa". A machine that states no NICs
  * has one link for all of its network, or one per GPU above 400 Gb/s. */
-static lk_status machines_text(lk_arena *arena, const lk_csv *csv, const char **out, lk_error *err) {
+static lk_status machines_text(lk_arena *arena, const lk_csv *csv, const char **out,
+                               lk_error *err) {
 	const char *links = lk_csv_named(csv, "links"), *nic = lk_csv_named(csv, "nic"),
 			   *network = lk_csv_named(csv, "network_gbps"), *gpus = lk_csv_named(csv, "gpus");
 	const char *blank = *links ? " " : "";

@@ -49,12 +49,13 @@ enum {
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"provider",       "instance",    "region",       "gpu",        "gpus",
-	"on_demand",      "date",        "source",       "links",      "vcpus",
-	"memory_gib",     "nvme_gb",     "network_gbps", "spot",       "spot_source",
-	"network_source", "capital_usd", "life_years",   "used",       "power_kw",
-	"usd_kwh",        "pue",         "block",        "block_date", "block_source",
-	"nic",
+	"provider",     "instance",   "region",      "gpu",
+	"gpus",         "on_demand",  "date",        "source",
+	"links",        "vcpus",      "memory_gib",  "nvme_gb",
+	"network_gbps", "spot",       "spot_source", "network_source",
+	"capital_usd",  "life_years", "used",        "power_kw",
+	"usd_kwh",      "pue",        "block",       "block_date",
+	"block_source", "nic",
 };
 
 /* ---- reading ---- */

@@ -101,7 +101,8 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 	if (request->more_count > 0 && kind->fit != lk_calibrate_runs &&
 	    kind->fit != lk_calibrate_collectives) {
 		lk_fail(err, LK_ERR_INPUT, request->more[0], "a second table");
-		return lk_hint(err, "only tables of training runs, or of collectives, are fitted together; give one");
+		return lk_hint(
+			err, "only tables of training runs, or of collectives, are fitted together; give one");
 	}
 	if (request->table) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "no table of measurements is named");
@@ -254,9 +255,8 @@ static lk_status calibrate_fit(const lk_calibrate_request *request, const struct
 		                                 request->progress ? &watch : NULL, source, date,
 		                                 &work->calibration, err);
 	else if (kind->fit == lk_calibrate_collectives)
-		status =
-			lk_calibrate_collective_tables(in, request->more, request->more_count, source, date,
-		                                   &work->calibration, err);
+		status = lk_calibrate_collective_tables(in, request->more, request->more_count, source,
+		                                        date, &work->calibration, err);
 	else status = kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);
 	LK_TRY(status);

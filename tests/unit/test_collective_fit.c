@@ -336,7 +336,8 @@ static void test_words_of_fabrics(void **state) {
 	assert_true(row[2].node.intra == LK_INTRA_MESH && row[2].node.gpus == 2);
 	assert_string_equal(row[3].fabric, "vidur h100_pairwise_nvlink");
 	assert_true(row[3].node.intra == LK_INTRA_PCIE);
-	assert_true(row[4].node.transport == LK_TRANSPORT_SOCKETS && row[4].node.nics == 1 && !row[4].network_stated);
+	assert_true(row[4].node.transport == LK_TRANSPORT_SOCKETS && row[4].node.nics == 1 &&
+	            !row[4].network_stated);
 	assert_true(row[5].kind == LK_COLL_ALLTOALL && !*row[5].refused);
 	assert_true(*row[6].slow && !*row[0].slow);
 	assert_true(*row[7].refused && *row[8].refused);
@@ -366,9 +367,9 @@ static void test_committed_calibration(void **state) {
 		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network; "
 		"ai-dynamo/aiconfigurator@095f58a; others of collectives.csv, _2 and _3";
 	lk_calibration out = {0};
-	assert_int_equal(lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source,
-	                                                "2026-11-29", &out, &err),
-	                 LK_OK);
+	assert_int_equal(
+		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-29", &out, &err),
+		LK_OK);
 	lk_stream_close(in);
 	FILE *file = open_memstream(&text, &size);
 	assert_non_null(file);

@@ -447,33 +447,32 @@ static void test_collective_alone(void **state) {
 	(void)state;
 	static const char *const clusters[] = {"2 a100-sxm-80", "4 h100-sxm", "8 h200",
 	                                       "8 b200",        "4 gb200",    TWO_NODES};
-	static const char text[] =
-		"program one(mesh dp) {\n\tdim N\n\tin x : f16[N] @ P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
+	static const char text[] = "program one(mesh dp) {\n\tdim N\n\tin x : f16[N] @ "
+	                           "P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
 	for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
-			double launch = NAN;
-			char sizes[64];
-			lk_arena arena = LK_ARENA_INIT;
-			lk_cluster on;
-			OK(lk_cluster_parse(&arena, clusters[c], &on, err));
-			for (double elements = 512; elements < 1e9; elements *= 8) {
-				lk_group_shape group = {.node = &on.node[0],
-				                        .ranks = on.gpus,
-				                        .nodes = on.nodes[0],
-				                        .ranks_per_node = on.node[0].gpus,
-				                        .sharing = 1,
-				                        .oversubscription = 1};
-				double alone =
-					lk_collective_cost(LK_COLL_ALLREDUCE, &group, 2 * elements).seconds;
-				snprintf(sizes, sizeof sizes, "dp=%d,N=%.0f", on.gpus, elements);
-				double more = program_seconds(text, clusters[c], sizes) - alone;
-				if (isnan(launch)) launch = more;
-				if (fabs(more - launch) > 3e-12)
-					fail_msg("%s, %g elements: %.9g us in a program, %.9g us alone", clusters[c],
-					         elements, 1e6 * (more + alone), 1e6 * alone);
-			}
-			assert_true(launch >= 0 && launch < 30e-6);
-			lk_arena_free(&arena);
+		double launch = NAN;
+		char sizes[64];
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster on;
+		OK(lk_cluster_parse(&arena, clusters[c], &on, err));
+		for (double elements = 512; elements < 1e9; elements *= 8) {
+			lk_group_shape group = {.node = &on.node[0],
+			                        .ranks = on.gpus,
+			                        .nodes = on.nodes[0],
+			                        .ranks_per_node = on.node[0].gpus,
+			                        .sharing = 1,
+			                        .oversubscription = 1};
+			double alone = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 2 * elements).seconds;
+			snprintf(sizes, sizeof sizes, "dp=%d,N=%.0f", on.gpus, elements);
+			double more = program_seconds(text, clusters[c], sizes) - alone;
+			if (isnan(launch)) launch = more;
+			if (fabs(more - launch) > 3e-12)
+				fail_msg("%s, %g elements: %.9g us in a program, %.9g us alone", clusters[c],
+				         elements, 1e6 * (more + alone), 1e6 * alone);
 		}
+		assert_true(launch >= 0 && launch < 30e-6);
+		lk_arena_free(&arena);
+	}
 }
 
 int main(void) {

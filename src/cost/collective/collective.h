@@ -159,7 +159,7 @@ lk_status lk_fabric_ready(lk_error *err);
  * the calibration). */
 
 typedef struct lk_nccl_laws {
-	double base;                                           /* factor on NCCL's fixed latency,
+	double base;                                                /* factor on NCCL's fixed latency,
 	                                                          except LL's */
 	double hops_ampere, hops_hopper, hops_blackwell, hops_pcie; /* factors on hops within a node: by
 	                                                          GPU over NVLink, over PCIe */

@@ -33,7 +33,7 @@ typedef struct lk_nccl_site {
 	bool sockets;  /* no RDMA */
 	lk_transport transport;
 	double message_us; /* of each message between nodes that follows another: a ring's steps */
-	bool sharp;    /* the switches between nodes reduce */
+	bool sharp;        /* the switches between nodes reduce */
 	lk_nccl_graph ring, tree;
 	lk_nccl_graph multicast; /* NVLS and NVLSTree */
 	double wire;             /* within the node, per GPU and direction */
@@ -97,7 +97,8 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
                          double bytes, lk_nccl_estimate *out);
 
 /* Bytes of the own share of each rank that a ring copies before its steps overlap with one another:
- * all of a small one, the part (own / share)^power of a larger one. */
+ * all of a small one, the part (own / share)^power of a larger one; on NVLink, in one node. PCIe is
+ * too slow for a copy in the GPU to show. */
 double lk_nccl_own_bytes(const lk_nccl_site *site, double bytes);
 /* Bytes that a rank of a ring sends per byte of the call. */
 double lk_nccl_ring_traffic(lk_coll_kind kind, int n);

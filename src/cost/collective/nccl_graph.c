@@ -130,9 +130,13 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	double rate = graph_rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
-	site->bridge =
-		node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
+	double host = lk_host_bridge_rate(node->device);
+	bool pcie = node->intra == LK_INTRA_PCIE;
+	site->bridge = pcie && site->ppn > 4 ? host : 0;
 	if (site->bridge > 0) site->wire = fmin(rate, site->bridge);
+	/* Root ports of generation 5 pass no more either: 26 GB/s for 4 of 8 RTX PRO 6000. */
+	else if (pcie && site->ppn > 2 && node->gpus > 4 && node->device->pcie_rate >= 40 * gb)
+		site->wire = site->pair_wire = fmin(rate, host);
 	if (node->intra != LK_INTRA_MESH || node->gpus <= 2) return;
 	double peers = node->gpus - 1, links = node->device->links > 0 ? node->device->links : peers;
 	if (site->ppn > 1 && site->ppn - 1 < peers) site->wire = rate * fmax(site->ppn - 1, 1) / peers;
@@ -214,7 +218,8 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;
 	else if (transports[node->transport].share > 0) reached = transports[node->transport].share;
 	else if (site->sockets) reached = laws->socket_nics;
-	if (node->transport == LK_TRANSPORT_SOCKETS) reached = fmin(most, reached * pow(crowd, laws->crowd));
+	if (node->transport == LK_TRANSPORT_SOCKETS)
+		reached = fmin(most, reached * pow(crowd, laws->crowd));
 	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	site->nic_line = line * reached;
 	site->reach = group->nodes > 1 ? group->reach : NULL;

@@ -45,8 +45,7 @@ static double p2p_seconds(const lk_nccl_site *site, double own, double network, 
 	double flags = proto == LK_PROTO_LL ? 2 : 1;
 	network *= site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1) + site->message_us +
 	           1e6 * lk_reach_latency(site->reach, flow);
-	double waits =
-		lk_nccl_launch(site) * site->laws->message_launch + own + network;
+	double waits = lk_nccl_launch(site) * site->laws->message_launch + own + network;
 	return pow(pow(waits, site->laws->message_join) +
 	               pow(flags * transfer, site->laws->message_join),
 	           1 / site->laws->message_join) *
@@ -69,8 +68,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double wire = (site->nvlink ? site->wire : site->pair_wire) * fmin(site->fabric->wire, 1);
 	double part = lk_nccl_network_part(site, LK_TRAFFIC_ALLTOALL),
 		   nic = site->node_nics / site->ppn * site->nic_efficiency * part;
-	double own_share = site->nodes == 1 ? lk_nccl_own_bytes(site, bytes) : 0;
-	double transfer = fmax((inside + own_share) / (1000 * wire), outside / (1000 * nic));
+	double transfer =
+		fmax((inside + lk_nccl_own_bytes(site, bytes)) / (1000 * wire), outside / (1000 * nic));
 	/* each channel is a CTA, which also copies the own share */
 	transfer = fmax(transfer, bytes / (1000 * most_channels * channel_rate));
 	/* if GPUs are attached to two CPUs, half of a node's GPUs send to the other half through the
@@ -82,14 +81,14 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	 * flags */
 	double own = far_latency(site, proto) * rounds_of(n - site->ppn);
 	if (site->ppn > 1)
-		own = fmax(own, near_latency(site, proto) +
-		                    log2(site->ppn) * near_latency(site, LK_PROTO_LL));
+		own = fmax(own,
+		           near_latency(site, proto) + log2(site->ppn) * near_latency(site, LK_PROTO_LL));
 	if (proto == LK_PROTO_SIMPLE) own += site->laws->base * 8.4; /* base latency of Simple */
 	double time = p2p_seconds(site, own, site->nodes > 1, LK_TRAFFIC_ALLTOALL, proto, transfer);
 	double parts = fmax(1, ceil(each / part_bytes)),
 		   peer = channels_per_peer(site, site->nodes == 1, nic);
-	double channels =
-		fmin(fmin(parts, peer) * (n - 1), power_above(fmin(2 * site->ring.channels, most_channels)));
+	double channels = fmin(fmin(parts, peer) * (n - 1),
+	                       power_above(fmin(2 * site->ring.channels, most_channels)));
 	lk_coll_limit limit = LK_LIMIT_LINKS;
 	if (transfer * 2e-6 < time) limit = LK_LIMIT_LATENCY;
 	else if (outside / nic > inside / wire) limit = part < 1 ? LK_LIMIT_NETWORK : LK_LIMIT_NICS;

@@ -41,8 +41,8 @@ static const double channels_paid = 16;
  * rings count all ranks). */
 static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (multicasts(algo)) return 1;               /* uses all channels at any size */
-	if (!lk_nccl_before(site, 22200)) return 1;   /* one launch holds them all */
+	if (multicasts(algo)) return 1;             /* uses all channels at any size */
+	if (!lk_nccl_before(site, 22200)) return 1; /* one launch holds them all */
 	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1);
 	double most = site->nvlink || site->nodes > 1 ? channels_paid : channels_paid / 2;
 	if (site->settings->most_channels > 0) most = fmin(most, site->settings->most_channels);
@@ -85,6 +85,7 @@ static double link_bytes(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 }
 
 double lk_nccl_own_bytes(const lk_nccl_site *site, double bytes) {
+	if (!site->nvlink || site->nodes > 1) return 0;
 	double share = bytes / site->n, most = site->laws->own * 1e6;
 	return share * pow(fmax(1, share / most), -site->laws->own_power);
 }
@@ -94,7 +95,7 @@ static double links_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_alg
 	if (site->ppn <= 1) return 0;
 	double wire = site->nvlink ? site->fabric->wire : fmin(site->fabric->wire, 1);
 	double rate = site->wire * wire * protocol_share(site, algo, proto);
-	double own = algo == LK_ALGO_RING && site->nodes == 1 ? lk_nccl_own_bytes(site, bytes) : 0;
+	double own = algo == LK_ALGO_RING ? lk_nccl_own_bytes(site, bytes) : 0;
 	return (link_bytes(kind, site, algo) * bytes + own) / (1000 * rate);
 }
 
@@ -150,8 +151,9 @@ static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo
 	double rate = nics * site->nic_efficiency * nics_share(algo, proto) *
 	              lk_nccl_network_part(site, lk_coll_traffic(kind, algo));
 	double sent = lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
-	return site->message_us > 0 ? hypot(sent, site->message_us * messages_of(kind, site, algo, crossings))
-	                            : sent;
+	return site->message_us > 0
+	           ? hypot(sent, site->message_us * messages_of(kind, site, algo, crossings))
+	           : sent;
 }
 
 /* Bytes of a call that half fill the multicast's pipeline, and the most ranks whose filling was
@@ -222,7 +224,8 @@ double lk_nccl_hops(const lk_nccl_site *site) {
 double lk_nccl_launch(const lk_nccl_site *site) {
 	double factor = 1;
 	if (site->generation < LK_NCCL_HOPPER) factor = site->laws->launch_ampere;
-	if (site->generation == LK_NCCL_BLACKWELL && site->nvlink) factor = site->laws->launch_blackwell;
+	if (site->generation == LK_NCCL_BLACKWELL && site->nvlink)
+		factor = site->laws->launch_blackwell;
 	return site->fabric->launch * factor;
 }
 
