@@ -448,7 +448,7 @@ static void test_collective_alone(void **state) {
 	static const char *const clusters[] = {"2 a100-sxm-80", "4 h100-sxm", "8 h200",
 	                                       "8 b200",        "4 gb200",    TWO_NODES};
 	static const char text[] = "program one(mesh dp) {\n\tdim N\n\tin x : f16[N] @ "
-	                           "P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
+							   "P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
 	for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
 		double launch = NAN;
 		char sizes[64];
