@@ -27,7 +27,7 @@ static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status
 static bool edit_same_node(const lk_node *a, const lk_node *b) {
 	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra &&
 	       a->intra_rate == b->intra_rate && a->nics == b->nics && a->nic_rate == b->nic_rate &&
-	       a->nic_latency_s == b->nic_latency_s && a->sockets == b->sockets;
+	       a->nic_latency_s == b->nic_latency_s && a->transport == b->transport;
 }
 
 /* Whether all nodes are of one kind, except perhaps a smaller last one, as lk_cluster_fill makes

@@ -215,13 +215,19 @@ static lk_status json_read_nics(const struct reader *reader, const lk_value *gro
 	LK_TRY(real_member(reader, group, "nic_latency_us", 0, 1e6, &us));
 	if (gigabits > 0) node->nic_rate = gigabits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
-	return LK_OK;
+	const lk_value *transport = lk_json_get(group, "transport");
+	if (!transport) return LK_OK;
+	if (transport->kind == LK_JSON_STRING)
+		node->transport = lk_transport_find(transport->text, strlen(transport->text));
+	if (transport->kind == LK_JSON_STRING && node->transport != LK_TRANSPORTS) return LK_OK;
+	return json_fail_at(reader, transport,
+	                    "transport must be \"rdma\", \"sockets\", \"tcpx\" or \"tcpxo\"", NULL);
 }
 
 static lk_status json_read_group(struct reader *reader, const lk_value *group) {
-	static const char *const keys[] = {"count", "gpus",       "device",
-	                                   "intra", "intra_gbps", "intra_GBps",
-	                                   "nics",  "nic_gbps",   "nic_latency_us"};
+	static const char *const keys[] = {"count",          "gpus",       "device", "intra",
+	                                   "intra_gbps",     "intra_GBps", "nics",   "nic_gbps",
+	                                   "nic_latency_us", "transport"};
 	if (group->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, group, "an element of nodes must be an object", NULL);
 	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));

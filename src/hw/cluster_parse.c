@@ -2,14 +2,18 @@
  *
  *     cluster  = nodes { "+" nodes }
  *     nodes    = [ COUNT "node" "*" ] COUNT device [ WATTS "w" ] [ wiring ] [ RATE "GB/s" ]
- *                { "," option }
+ *                { "," option } | COUNT "*" machine { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
- *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] | "oversub" X | "rail" | "norail"
+ *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] [ "ib" | "roce" | "efa" | "sockets"
+ *              | "tcpx" | "tcpxo" ] | "oversub" X | "rail" | "norail" | "apart"
  *              | network (interconnect.c)
  *     device   = a word, or a name in quotes
+ *     machine  = a name of data/instances.csv, such as p4d.24xlarge
  *
  * "[COUNT node *] FILE.xml" is COUNT nodes as described by NCCL's topology file, "FILE.log
  * [device]" the nodes that NCCL prints with NCCL_DEBUG=INFO, FILE.json the JSON form.
+ *
+ * Trays of a rack, such as nodes of 4 gb200, are one domain unless they are "apart".
  *
  * Without "node", COUNT devices fill default nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" use the wiring of the device's default node, "nvswitch" and "mesh" state the
@@ -30,7 +34,7 @@ struct parser {
 	lk_arena *arena;
 	const char *text, *at;
 	lk_cluster_draft draft;
-	bool oversub_said;
+	bool oversub_said, apart;
 	lk_error *err;
 };
 
@@ -247,6 +251,21 @@ static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	return LK_OK;
 }
 
+/* Read the optional name of the NICs' network: "efa" states its latency, "ib" and "roce" none. */
+static lk_status read_transport(struct parser *parser, lk_node *node) {
+	parse_skip_blanks(parser);
+	size_t length = word_length(parser);
+	lk_transport transport = lk_transport_find(parser->at, length);
+	if (accept_word(parser, "efa")) node->nic_latency_s = lk_efa_latency(node);
+	else if (accept_word(parser, "ib") || accept_word(parser, "roce")) return LK_OK;
+	else if (transport != LK_TRANSPORTS) {
+		node->transport = transport;
+		parser->at += length;
+	} else if (is_letter(*parser->at))
+		return parse_unexpected(parser, "the network is ib, roce, efa, sockets, tcpx or tcpxo");
+	return LK_OK;
+}
+
 static lk_status read_nic(struct parser *parser, lk_node *node) {
 	double gbits, us = 0;
 	LK_TRY(parse_read_count(parser, LK_CLUSTER_NICS, "the number of NICs of a node", &node->nics));
@@ -269,7 +288,8 @@ static lk_status read_nic(struct parser *parser, lk_node *node) {
 	}
 	node->nic_rate = gbits * 1e9 / 8;
 	node->nic_latency_s = us * 1e-6;
-	return LK_OK;
+	node->transport = LK_TRANSPORT_RDMA;
+	return read_transport(parser, node);
 }
 
 static lk_status read_oversub(struct parser *parser) {
@@ -303,43 +323,103 @@ static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (accept_word(parser, "nic")) return read_nic(parser, node);
 	if (accept_word(parser, "oversub")) return read_oversub(parser);
 	if (accept_word(parser, "rail")) return LK_OK;
+	if (accept_word(parser, "apart")) {
+		parser->apart = true;
+		return LK_OK;
+	}
 	if (lk_net_kind_of(parser->at, word_length(parser)) != LK_NET_FLAT) return read_network(parser);
 	if (!accept_word(parser, "norail"))
-		return parse_unexpected(parser,
-		                        "say nic, oversub, rail, norail, tree, rails, dragonfly or torus");
+		return parse_unexpected(
+			parser, "say nic, oversub, rail, norail, apart, tree, rails, dragonfly or torus");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }
 
 /* ---- the whole ---- */
 
+/* Read a device and its wiring; `gpus` of a node, 0: as many as the device's default node has. */
+static lk_status parse_read_node(struct parser *parser, int gpus, lk_node *node) {
+	const lk_device *device;
+	LK_TRY(parse_read_device(parser, &device));
+	LK_TRY(read_power(parser, &device));
+	*node = lk_node_usual(device, gpus ? gpus : device->node_gpus);
+	LK_TRY(parse_read_wiring(parser, node));
+	return read_link_rate(parser, node);
+}
+
+/* Add nodes after their options were read. Trays of a rack become its domains, with the NICs of all
+ * their trays. */
+static lk_status parse_add_nodes(struct parser *parser, const lk_node *node, int nodes,
+                                 const char *from) {
+	lk_error why = {0};
+	lk_node domain = *node;
+	lk_status status;
+	if (!parser->apart && lk_node_is_tray(node, nodes)) {
+		int trays = node->device->node_gpus / node->gpus;
+		if (trays > nodes) trays = nodes;
+		domain.gpus = trays * node->gpus;
+		domain.nics = trays * node->nics;
+		parser->draft.assumed = lk_arena_printf(
+			parser->arena,
+			"nodes of %d %s are trays of one rack: %d of them are one NVLink domain; write \", "
+			"apart\" after them if they are not",
+			node->gpus, node->device->name, trays);
+		if (!parser->draft.assumed) return lk_oom(parser->err);
+		status = lk_cluster_fill(&parser->draft, &domain, nodes * node->gpus, &why);
+	} else status = lk_cluster_add(&parser->draft, node, nodes, "", &why);
+	if (status == LK_ERR_INPUT) return parse_fail_at(parser, from, why.what, NULL, NULL);
+	return status == LK_OK ? LK_OK : lk_oom(parser->err);
+}
+
+static lk_status parse_read_options(struct parser *parser, lk_node *node) {
+	parser->apart = false;
+	while (accept(parser, ',')) LK_TRY(read_option(parser, node));
+	return LK_OK;
+}
+
+/* Read "p4d.24xlarge", after "2 *": the node's text is read in its place. */
+static lk_status parse_read_machines(struct parser *parser, int nodes, const char *from) {
+	parse_skip_blanks(parser);
+	size_t length = word_length(parser);
+	const char *text, *at = parser->at;
+	lk_node node;
+	LK_TRY(lk_machine_text(parser->arena, at, length, &text, parser->err));
+	if (!text)
+		return parse_unexpected(parser, "say '8 node * 8 h100-sxm', or a machine that "
+		                                "lockstep machines lists, as in '2 * p4d.24xlarge'");
+	int gpus;
+	parser->at = text;
+	LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));
+	LK_TRY(parse_read_node(parser, gpus, &node));
+	LK_TRY(parse_read_options(parser, &node));
+	parser->at = at + length;
+	LK_TRY(parse_read_options(parser, &node));
+	return parse_add_nodes(parser, &node, nodes, from);
+}
+
 static lk_status parse_read_nodes(struct parser *parser) {
 	int nodes = 0, gpus;
 	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));
+	if (accept(parser, '*')) return parse_read_machines(parser, gpus, from);
 	if (accept_word(parser, "node") || accept_word(parser, "nodes")) {
 		nodes = gpus;
 		if (!accept(parser, '*')) return parse_unexpected(parser, "say '8 node * 8 h100-sxm'");
 		LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "the number of GPUs of a node", &gpus));
 	}
-	const lk_device *device;
-	LK_TRY(parse_read_device(parser, &device));
-	LK_TRY(read_power(parser, &device));
-	lk_node node = lk_node_usual(device, nodes ? gpus : device->node_gpus);
-	LK_TRY(parse_read_wiring(parser, &node));
-	LK_TRY(read_link_rate(parser, &node));
-	while (accept(parser, ',')) LK_TRY(read_option(parser, &node));
+	lk_node node;
+	LK_TRY(parse_read_node(parser, nodes ? gpus : 0, &node));
+	LK_TRY(parse_read_options(parser, &node));
+	if (nodes) return parse_add_nodes(parser, &node, nodes, from);
 	lk_error why = {0};
-	lk_status status = nodes ? lk_cluster_add(&parser->draft, &node, nodes, "", &why)
-	                         : lk_cluster_fill(&parser->draft, &node, gpus, &why);
+	lk_status status = lk_cluster_fill(&parser->draft, &node, gpus, &why);
 	if (status == LK_ERR_INPUT) return parse_fail_at(parser, from, why.what, NULL, NULL);
-	if (status == LK_OK) return LK_OK;
-	return lk_oom(parser->err);
+	return status == LK_OK ? LK_OK : lk_oom(parser->err);
 }
 
 lk_status lk_cluster_parse_text(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, false, err};
 	lk_status status;
 	do status = parse_read_nodes(&p);
 	while (status == LK_OK && accept(&p, '+'));
@@ -368,7 +448,7 @@ static lk_status parse_read_file(lk_arena *arena, const char *path, lk_cluster *
 
 /* Read "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
 static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
-	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, err};
+	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, false, err};
 	lk_node node;
 	lk_stream *in;
 	int nodes = 1;

@@ -85,10 +85,14 @@ static void put_nics(struct writer *writer, const lk_node *node) {
 	cluster_text_put(writer, "*");
 	cluster_text_put_number(writer, node->nic_rate * 8 / 1e9);
 	cluster_text_put(writer, "g");
-	if (!(node->nic_latency_s > 0)) return;
+	if (node->nic_latency_s > 0) {
+		cluster_text_put(writer, " ");
+		cluster_text_put_number(writer, node->nic_latency_s * 1e6);
+		cluster_text_put(writer, "us");
+	}
+	if (node->transport == LK_TRANSPORT_RDMA) return;
 	cluster_text_put(writer, " ");
-	cluster_text_put_number(writer, node->nic_latency_s * 1e6);
-	cluster_text_put(writer, "us");
+	cluster_text_put(writer, lk_transport_name(node->transport));
 }
 
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
@@ -104,6 +108,7 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 		put_power(&w, cluster->node[g].device);
 		put_intra(&w, &cluster->node[g]);
 		put_nics(&w, &cluster->node[g]);
+		if (lk_node_is_tray(&cluster->node[g], cluster->nodes[g])) cluster_text_put(&w, ", apart");
 	}
 	if (cluster->oversubscription != 1) {
 		cluster_text_put(&w, ", oversub ");

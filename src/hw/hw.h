@@ -4,6 +4,7 @@
 #define LK_HW_HW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "lockstep/error.h"
@@ -113,6 +114,19 @@ typedef enum lk_intra {
 } lk_intra;
 
 /* A kind of node. */
+/* How messages leave a node. */
+typedef enum lk_transport {
+	LK_TRANSPORT_RDMA,    /* InfiniBand, RoCE, EFA */
+	LK_TRANSPORT_SOCKETS, /* TCP through host memory */
+	LK_TRANSPORT_TCPX,    /* GPUDirect TCPX of Google's a3-highgpu */
+	LK_TRANSPORT_TCPXO,   /* GPUDirect TCPXO of its a3-megagpu */
+	LK_TRANSPORTS,
+} lk_transport;
+
+/* "rdma", "sockets", "tcpx", "tcpxo"; LK_TRANSPORTS if a word names none. */
+const char *lk_transport_name(lk_transport transport);
+lk_transport lk_transport_find(const char *word, size_t length);
+
 typedef struct lk_node {
 	const lk_device *device;
 	int gpus; /* GPUs of a node, which is one NVLink domain if it has NVLink */
@@ -121,7 +135,7 @@ typedef struct lk_node {
 	int nics;
 	double nic_rate;      /* bytes/s per direction and NIC */
 	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 20 to 75 us */
-	bool sockets;         /* no RDMA: messages pass through host memory and TCP */
+	lk_transport transport;
 } lk_node;
 
 /* Bytes/s that a GPU of it sends at most, inside and out. */

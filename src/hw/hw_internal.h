@@ -36,6 +36,18 @@ typedef struct lk_cluster_draft {
 /* A node of `gpus` devices with default wiring and network. */
 lk_node lk_node_usual(const lk_device *device, int gpus);
 
+/* The text of a node that is rented by this name, such as "p4d.24xlarge"; *out is NULL if none
+ * is. */
+lk_status lk_machine_text(lk_arena *arena, const char *name, size_t length, const char **out,
+                          lk_error *err);
+
+/* Whether `nodes` nodes of this kind are trays of a larger domain of the device, as those of an
+ * NVL72 rack are. */
+static inline bool lk_node_is_tray(const lk_node *node, int nodes) {
+	return nodes > 1 && node->device->node_gpus > 8 && node->gpus < node->device->node_gpus &&
+	       node->intra == LK_INTRA_SWITCH;
+}
+
 /* Default rate per direction and GPU of this wiring; 0 if the device has no such links. */
 double lk_intra_rate(const lk_device *device, lk_intra intra);
 

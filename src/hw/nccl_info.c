@@ -326,7 +326,7 @@ static void info_net(const struct info *info, lk_node *node) {
 	else if (info->efa && node->nics > node->gpus)
 		node->nic_rate *= (double)node->gpus / node->nics;
 	if (info->efa) node->nic_latency_s = lk_efa_latency(node);
-	node->sockets = info->sockets;
+	if (info->sockets) node->transport = LK_TRANSPORT_SOCKETS;
 }
 
 /* Without a printed topology, the transport of the channels distinguishes NVLink from PCIe. */

@@ -45,14 +45,17 @@ enum {
 	BLOCK, /* sold in blocks of days */
 	BLOCK_DATE,
 	BLOCK_SOURCE,
+	NIC,
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"provider",       "instance",    "region",       "gpu",        "gpus",
-	"on_demand",      "date",        "source",       "links",      "vcpus",
-	"memory_gib",     "nvme_gb",     "network_gbps", "spot",       "spot_source",
-	"network_source", "capital_usd", "life_years",   "used",       "power_kw",
-	"usd_kwh",        "pue",         "block",        "block_date", "block_source",
+	"provider",     "instance",   "region",      "gpu",
+	"gpus",         "on_demand",  "date",        "source",
+	"links",        "vcpus",      "memory_gib",  "nvme_gb",
+	"network_gbps", "spot",       "spot_source", "network_source",
+	"capital_usd",  "life_years", "used",        "power_kw",
+	"usd_kwh",      "pue",        "block",       "block_date",
+	"block_source", "nic",
 };
 
 /* ---- reading ---- */
@@ -132,7 +135,8 @@ static lk_status offers_read_row(const lk_csv *csv, const int *at, const lk_main
 	             {SOURCE, &offer->source},
 	             {LINKS, &offer->links},
 	             {BLOCK_DATE, &offer->block_date},
-	             {BLOCK_SOURCE, &offer->block_source}};
+	             {BLOCK_SOURCE, &offer->block_source},
+	             {NIC, &offer->nic}};
 	const struct {
 		int column;
 		double *number;
@@ -282,6 +286,9 @@ const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *aren
 	if (machines == 1 || isnan(offer->network_gbps))
 		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, offer->gpus, name,
 		                       *links ? " " : "", links);
+	if (*offer->nic)
+		return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %s", machines, offer->gpus, name,
+		                       *links ? " " : "", links, offer->nic);
 	/* A machine's network is one link to the job, or NICs of 400 Gbit/s if it is wider: then one
 	 * per GPU. */
 	int nics = offer->network_gbps > 400 ? offer->gpus : 1;

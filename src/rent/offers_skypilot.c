@@ -95,6 +95,7 @@ static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char 
 	offer->provider = provider;
 	offer->date = date;
 	offer->links = "";
+	offer->nic = "";
 	offer->source = "SkyPilot's catalogue";
 	offer->nvme_gb = offer->network_gbps = NAN;
 	offer->instance = lk_arena_strdup(arena, lk_csv_field(csv, at[TYPE]));
@@ -193,6 +194,7 @@ static void take_wiring(const lk_offers *known, lk_offer *offer) {
 			offer->gpu = k->gpu;
 		}
 		offer->links = k->links;
+		offer->nic = k->nic;
 		offer->network_gbps = k->network_gbps;
 		offer->nvme_gb = k->nvme_gb;
 		return;

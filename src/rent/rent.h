@@ -30,6 +30,7 @@ typedef struct lk_offer {
 	const lk_device *device; /* NULL: unknown */
 	int gpus;
 	const char *links; /* "nvlink", "xgmi", "pcie"; "" one GPU, or not stated */
+	const char *nic;   /* of a job between machines: "4*100g efa"; "" not stated */
 	double vcpus, memory_gib, nvme_gb, network_gbps; /* NAN: not stated */
 	double on_demand, spot, block;                   /* block: paid in advance, for whole days */
 	double power_usd; /* power's part of on_demand, for owned machines; else 0 */

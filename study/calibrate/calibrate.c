@@ -98,9 +98,11 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 		if (of_host[i].given)
 			return lk_fail(err, LK_ERR_INPUT, of_host[i].option,
 			               "goes with calibrate host, not with %s", kind->name);
-	if (request->more_count > 0 && kind->fit != lk_calibrate_runs) {
+	if (request->more_count > 0 && kind->fit != lk_calibrate_runs &&
+	    kind->fit != lk_calibrate_collectives) {
 		lk_fail(err, LK_ERR_INPUT, request->more[0], "a second table");
-		return lk_hint(err, "only tables of training runs are fitted together; give one");
+		return lk_hint(
+			err, "only tables of training runs, or of collectives, are fitted together; give one");
 	}
 	if (request->table) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "calibrate", "no table of measurements is named");
@@ -247,11 +249,15 @@ static lk_status calibrate_fit(const lk_calibrate_request *request, const struct
 	if (!source || !date || (request->name && !name)) return lk_oom(err);
 	LK_TRY(lk_stream_open(request->table, &in, err));
 	const lk_fit_watch watch = {request->progress, request->context};
-	lk_status status = kind->fit == lk_calibrate_runs
-	                       ? lk_calibrate_run_tables(in, request->more, request->more_count,
-	                                                 request->progress ? &watch : NULL, source,
-	                                                 date, &work->calibration, err)
-	                       : kind->fit(in, source, date, &work->calibration, err);
+	lk_status status;
+	if (kind->fit == lk_calibrate_runs)
+		status = lk_calibrate_run_tables(in, request->more, request->more_count,
+		                                 request->progress ? &watch : NULL, source, date,
+		                                 &work->calibration, err);
+	else if (kind->fit == lk_calibrate_collectives)
+		status = lk_calibrate_collective_tables(in, request->more, request->more_count, source,
+		                                        date, &work->calibration, err);
+	else status = kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);
 	LK_TRY(status);
 	if (work->calibration.rows.count == 0) {

@@ -24,6 +24,8 @@ struct task {
 	lk_arena arena; /* of intermediate data */
 	lk_coll_rows rows;
 	lk_coll_fabrics fabrics;
+	const char *const *more; /* further tables */
+	int more_count;
 	const char *source, *date;
 	lk_calibration *out;
 	lk_coll_pick *picked;
@@ -267,6 +269,7 @@ static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) 
 
 static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err) {
 	LK_TRY(lk_coll_rows_read(&task->arena, in, &task->rows, err));
+	LK_TRY(lk_coll_rows_read_files(&task->arena, task->more, task->more_count, &task->rows, err));
 	LK_TRY(lk_coll_fabrics_of(&task->rows, &task->fabrics, err));
 	task->picked = LK_ARRAY(&task->arena, lk_coll_pick, task->rows.count);
 	if (!task->picked) return lk_oom(err);
@@ -282,7 +285,18 @@ static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err
 
 lk_status lk_calibrate_collectives(lk_stream *in, const char *source, const char *date,
                                    lk_calibration *out, lk_error *err) {
-	struct task t = {.source = source, .date = date, .out = out, .shared = *lk_fabric_default()};
+	return lk_calibrate_collective_tables(in, NULL, 0, source, date, out, err);
+}
+
+lk_status lk_calibrate_collective_tables(lk_stream *in, const char *const *more, int more_count,
+                                         const char *source, const char *date, lk_calibration *out,
+                                         lk_error *err) {
+	struct task t = {.more = more,
+	                 .more_count = more_count,
+	                 .source = source,
+	                 .date = date,
+	                 .out = out,
+	                 .shared = *lk_fabric_default()};
 	t.shared.curves = NULL;
 	char *text;
 	size_t size;

@@ -124,7 +124,8 @@ static lk_status laws_search(const struct laws_fit *fit, double *x, lk_error *er
 }
 
 bool lk_coll_teaches_laws(const lk_coll_row *row) {
-	bool known = row->nodes == 1 || row->network_stated || row->node.sockets;
+	bool known =
+		row->nodes == 1 || row->network_stated || row->node.transport == LK_TRANSPORT_SOCKETS;
 	return known && !*row->refused && !*row->slow && row->us > 0;
 }
 

@@ -55,8 +55,9 @@ bool lk_coll_is_table(const char *text) {
 		text += strcspn(text, "\n");
 		text += *text == '\n';
 	}
-	const char *end = text + strcspn(text, "\n"), *size = strstr(text, "size_bytes");
-	return size && size < end;
+	const char *end = text + strcspn(text, "\n"), *size = strstr(text, "size_bytes"),
+			   *library = strstr(text, "library,");
+	return (size && size < end) || (library && library < end);
 }
 
 lk_status lk_coll_rows_read_any(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {

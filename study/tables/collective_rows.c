@@ -1,6 +1,7 @@
 /* collective_rows.c: reads a table of measured collectives. Its column `fabric` describes the nodes
  * in the words of its source: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in pairs
- * ("pairwise_nvlink"). */
+ * ("pairwise_nvlink"). A table with a column `library` has other columns: the library that ran with
+ * its release, the number format, and the GPU's default node, which is its fabric. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -48,13 +49,16 @@ static void collective_rows_pairs(int gpus, lk_node *node) {
  * from slow to fast and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL changes
  * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128. Nothing
  * faster than 14 GB/s per node was measured, and a single GPU reaches the same 6 GB/s as two:
- * sockets. */
+ * sockets. Its A40 have no bridge in use, and their hosts refuse peer access between root ports:
+ * messages go through shared memory, at 4 GB/s. */
 static const struct {
 	const char *text;
 	int nics;
 	double gbits;
+	double inside; /* GB/s within the node; 0: by the words */
 } networks[] = {
-	{"vidur a100_dgx", 1, 100},
+	{"vidur a100_dgx", 1, 100, 0},
+	{"vidur a40_pairwise", 0, 0, 4},
 };
 
 /* GPUs of a tray or a board; larger domains span hosts. */
@@ -76,7 +80,8 @@ static void collective_rows_racks(lk_coll_row *row, bool nics_stated) {
 }
 
 static bool collective_rows_names_network(const char *text) {
-	static const char *const words[] = {"EFA", "IB", "RDMA", "RoCE", "InfiniBand", "Infiniband"};
+	static const char *const words[] = {"EFA",        "IB",         "RDMA", "RoCE",
+	                                    "InfiniBand", "Infiniband", "TCPX"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(text, words[i])) return true;
 	return false;
@@ -94,13 +99,22 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	bool nics = collective_rows_read_nics(text, node);
 	row->network_stated = nics || collective_rows_names_network(text);
 	collective_rows_racks(row, nics);
-	if (strstr(text, "pairwise") && !device->link_bridge)
+	if (strstr(text, "pairwise") || strstr(text, "bridge"))
 		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
+		if (networks[i].inside > 0) {
+			node->intra = LK_INTRA_PCIE;
+			node->intra_rate = networks[i].inside * 1e9;
+		}
+		if (networks[i].nics == 0) continue;
 		node->nics = networks[i].nics;
 		node->nic_rate = networks[i].gbits * 1e9 / 8;
-		node->sockets = true;
+		node->transport = LK_TRANSPORT_SOCKETS;
+	}
+	if (strstr(text, "TCPX")) {
+		bool offloaded = strstr(text, "TCPXO");
+		node->transport = offloaded ? LK_TRANSPORT_TCPXO : LK_TRANSPORT_TCPX;
 	}
 	if (strstr(text, "EFA")) node->nic_latency_s = lk_efa_latency(node);
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
@@ -121,12 +135,22 @@ static bool collective_rows_word_after(const char *text, const char *label, char
 	return true;
 }
 
+/* NCCL's releases of sources that do not state them, by their date and software. */
+static const struct {
+	const char *source, *release;
+} releases[] = {
+	{"NetX-lab/Echo", "2.20"},
+};
+
 /* Turn the words of a row into settings: a release, the algorithm that ran, NVLS switched off.
  * Other words are skipped. */
 static void collective_rows_nccl(lk_coll_row *row) {
 	const char *const texts[] = {row->text, row->source};
 	char release[32] = "", algo[32] = "", settings[160];
 	bool without_nvls = false;
+	for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
+		if (strstr(row->source, releases[i].source))
+			lk_copy(release, sizeof release, releases[i].release);
 	for (int i = 0; i < 2; i++) {
 		char word[32];
 		lk_nccl_settings read;
@@ -164,7 +188,9 @@ static const char *slow_reason(const char *text, const char *source) {
 
 static bool collective_rows_kind_of(const char *name, lk_coll_kind *out) {
 	for (int kind = 0; kind < LK_COLLS; kind++) {
-		if (!lk_same_name(name, lk_coll_name((lk_coll_kind)kind))) continue;
+		if (!lk_same_name(name, lk_coll_name((lk_coll_kind)kind)) &&
+		    !(kind == LK_COLL_ALLTOALL && lk_same_name(name, "alltoall")))
+			continue;
 		*out = (lk_coll_kind)kind;
 		return true;
 	}
@@ -219,43 +245,108 @@ static lk_status read_real(const struct reader *reader, const char *name, double
 	return lk_parse_real(text, 0, 1e18, out, lk_csv_place(reader->csv, name, where), err);
 }
 
+/* The columns of the two kinds of tables. */
+static const struct columns {
+	const char *collective, *gpus, *bytes, *fabric;
+} columns_of_fabrics = {"collective", "n_gpu", "size_bytes", "fabric"},
+  columns_of_libraries = {"op", "gpus", "bytes", "gpu"};
+
+static bool collective_rows_of_libraries(const lk_csv *csv) {
+	return lk_csv_column(csv, "library") >= 0;
+}
+
+/* The libraries of a table that has them: NCCL is modelled, each of the others has its reason. */
+static const char *library_refused(const char *library) {
+	static const struct {
+		const char *name, *why;
+	} others[] = {
+		{"oneccl", "oneCCL is not modelled"},
+		{"vllm", "vLLM's own all-reduce is not NCCL's"},
+		{"sglang", "SGLang's own all-reduce is not NCCL's"},
+		{"trtllm", "TensorRT-LLM's own all-reduce is not NCCL's"},
+	};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (lk_same_name(library, others[i].name)) return others[i].why;
+	return lk_same_name(library, "nccl") ? "" : "this library is not modelled";
+}
+
+/* NCCL's release and, where it adds integers, which NVLink switches do not, no multicast. */
+static void collective_rows_release(const lk_csv *csv, lk_coll_row *row) {
+	bool integers = strncmp(lk_csv_named(csv, "dtype"), "int", 3) == 0;
+	char settings[96];
+	lk_error unused;
+	snprintf(settings, sizeof settings, "%.40s%s", lk_csv_named(csv, "release"),
+	         integers && row->kind == LK_COLL_ALLREDUCE ? " NCCL_NVLS_ENABLE=0" : "");
+	if (lk_nccl_settings_read(settings, "", &row->settings, &unused) != LK_OK)
+		row->settings = (lk_nccl_settings){0};
+}
+
+/* How a row was timed, in the words of its column `method`, or as its source is known to time. */
+static lk_coll_method collective_rows_method(const char *text, const char *source) {
+	if (strstr(text, "host-timed")) return LK_COLL_HOST_TIMED;
+	if (strstr(text, "one process") || strstr(source, "Azure/AI-benchmarking-guide"))
+		return LK_COLL_ONE_PROCESS;
+	if (strstr(source, "microsoft/vidur") || strstr(source, "SimuMax")) return LK_COLL_HOST_PACED;
+	return LK_COLL_NCCL_TESTS;
+}
+
 static lk_status collective_rows_read_row(void *context, const lk_csv *csv, const int *at,
                                           lk_error *err) {
 	struct reader *reader = context;
+	bool libraries = collective_rows_of_libraries(csv);
+	const struct columns *columns = libraries ? &columns_of_libraries : &columns_of_fabrics;
 	(void)at;
 	reader->csv = csv;
 	if (!lk_push(reader->out)) return lk_oom(err);
 	lk_coll_row *row = lk_last(reader->out);
-	LK_TRY(read_int(reader, "n_gpu", &row->gpus, err));
+	LK_TRY(read_int(reader, columns->gpus, &row->gpus, err));
 	LK_TRY(read_int(reader, "nodes", &row->nodes, err));
-	LK_TRY(read_real(reader, "size_bytes", &row->bytes, err));
+	LK_TRY(read_real(reader, columns->bytes, &row->bytes, err));
 	LK_TRY(read_real(reader, "time_us", &row->us, err));
-	row->refused = "";
-	row->gpu = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "gpu"));
-	row->text = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "fabric"));
-	row->source = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "source"));
-	row->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
+	row->refused = libraries ? library_refused(lk_csv_named(csv, "library")) : "";
+	row->gpu = lk_arena_strdup(reader->arena, lk_csv_named(csv, "gpu"));
+	row->text = lk_arena_strdup(reader->arena, lk_csv_named(csv, columns->fabric));
+	row->source = lk_arena_strdup(reader->arena, lk_csv_named(csv, "source"));
+	row->where = lk_arena_strdup(reader->arena, lk_csv_where(csv));
 	if (!row->gpu || !row->text || !row->source || !row->where) return lk_oom(err);
 	row->fabric = short_name(reader->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
+	row->method = collective_rows_method(lk_csv_named(csv, "method"), row->source);
 	LK_TRY(lk_devices_ready(err));
 	const lk_device *device = lk_coll_device(row->gpu);
-	if (!collective_rows_kind_of(lk_csv_named(reader->csv, "collective"), &row->kind))
+	if (!collective_rows_kind_of(lk_csv_named(csv, columns->collective), &row->kind))
 		row->refused = "this collective is not modelled";
 	else if (!device) row->refused = "this GPU is not in the catalogue";
 	else if (!(row->bytes > 0)) row->refused = "the size is not stated";
 	else lk_coll_row_wire(row, device);
-	collective_rows_nccl(row);
+	if (libraries) collective_rows_release(csv, row);
+	else collective_rows_nccl(row);
 	return LK_OK;
 }
 
+static lk_status collective_rows_check_head(void *context, const lk_csv *csv, const int *at,
+                                            lk_error *err) {
+	(void)context, (void)at;
+	static const char *const of_fabrics[] = {"collective", "gpu",        "n_gpu",  "nodes",
+	                                         "fabric",     "size_bytes", "time_us"},
+							 *const of_libraries[] = {"op",    "gpu",   "gpus",   "nodes",
+	                                                  "bytes", "dtype", "release"};
+	enum { NEEDED = sizeof of_fabrics / sizeof *of_fabrics };
+	int unused[NEEDED];
+	return lk_csv_find(csv, collective_rows_of_libraries(csv) ? of_libraries : of_fabrics, NEEDED,
+	                   NEEDED, "table of collectives", unused, err);
+}
+
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
-	static const char *const needed[] = {"collective", "gpu",        "n_gpu",  "nodes",
-	                                     "fabric",     "size_bytes", "time_us"};
-	enum { NEEDED = sizeof needed / sizeof *needed };
-	static const lk_csv_table table = {
-		needed, NEEDED, NEEDED, "table of collectives", ROWS, collective_rows_read_row, NULL};
+	static const char *const needed[] = {"gpu"};
+	static const lk_csv_table table = {needed,
+	                                   1,
+	                                   0,
+	                                   "table of collectives",
+	                                   ROWS,
+	                                   collective_rows_read_row,
+	                                   collective_rows_check_head};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);
 }
 

@@ -56,8 +56,17 @@ const char *lk_run_series(lk_arena *arena, const lk_run *run);
 /* ---- collective_rows: a table of measured collectives (collectives.csv), each row with the nodes
  * that it ran on. */
 
+/* What the time of a row holds besides the collective. */
+typedef enum lk_coll_method {
+	LK_COLL_NCCL_TESTS,  /* nothing: a process or a thread for each GPU */
+	LK_COLL_ONE_PROCESS, /* one process launches one GPU after another (nccl-tests -g 8) */
+	LK_COLL_HOST_PACED,  /* PyTorch issues calls one after another, slower than small ones run */
+	LK_COLL_HOST_TIMED,  /* PyTorch issues a call and waits for its end */
+} lk_coll_method;
+
 typedef struct lk_coll_row {
 	lk_coll_kind kind;
+	lk_coll_method method;
 	int gpus, nodes;
 	double bytes, us;                  /* out of place; NAN not stated */
 	const char *gpu;                   /* as in the table */

@@ -336,7 +336,8 @@ static void test_words_of_fabrics(void **state) {
 	assert_true(row[2].node.intra == LK_INTRA_MESH && row[2].node.gpus == 2);
 	assert_string_equal(row[3].fabric, "vidur h100_pairwise_nvlink");
 	assert_true(row[3].node.intra == LK_INTRA_PCIE);
-	assert_true(row[4].node.sockets && row[4].node.nics == 1 && !row[4].network_stated);
+	assert_true(row[4].node.transport == LK_TRANSPORT_SOCKETS && row[4].node.nics == 1 &&
+	            !row[4].network_stated);
 	assert_true(row[5].kind == LK_COLL_ALLTOALL && !*row[5].refused);
 	assert_true(*row[6].slow && !*row[0].slow);
 	assert_true(*row[7].refused && *row[8].refused);
@@ -345,41 +346,31 @@ static void test_words_of_fabrics(void **state) {
 }
 
 /* data/calibration/collectives.csv is what the measurements give. */
-/* Appends a file without its comments, and without its header unless it is the first. */
-static void append_table(const char *name, FILE *to, bool first) {
-	char line[4096];
-	FILE *from = fopen(need_data(name), "r");
-	bool in_header = true;
-	assert_non_null(from);
-	while (fgets(line, sizeof line, from)) {
-		if (line[0] == '#') continue;
-		if (!in_header || first) fputs(line, to);
-		in_header = false;
-	}
-	fclose(from);
-}
-
 static void test_committed_calibration(void **state) {
 	(void)state;
 	if (judged_elsewhere()) skip();
-	const char *again = getenv("LOCKSTEP_REGENERATE");
-	char *text = NULL, *tables = NULL;
-	size_t size, length, tables_size;
+	static const char *const names[] = {"measured/collectives.csv", "measured/collectives_2.csv",
+	                                    "measured/collectives_3.csv",
+	                                    "measured/collectives_2026.csv.gz"};
+	enum { TABLES = sizeof names / sizeof *names };
+	const char *again = getenv("LOCKSTEP_REGENERATE"), *paths[TABLES];
+	char *text = NULL, own[TABLES][512];
+	size_t size, length;
 	lk_stream *in;
 	lk_error err = {0};
-	FILE *both = open_memstream(&tables, &tables_size);
-	assert_non_null(both);
-	append_table("measured/collectives.csv", both, true);
-	append_table("measured/collectives_2.csv", both, false);
-	fclose(both);
-	assert_int_equal(lk_stream_memory(tables, tables_size, "both.csv", &in, &err), LK_OK);
+	for (int i = 0; i < TABLES; i++) {
+		snprintf(own[i], sizeof own[i], "%s", need_data(names[i]));
+		paths[i] = own[i];
+	}
+	assert_int_equal(lk_stream_open(paths[0], &in, &err), LK_OK);
 	static const char source[] =
-		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network; others of "
-		"collectives.csv and collectives_2.csv";
+		"NetX-lab/Echo@15f0d12 nccl-test-log; microsoft/vidur data/profiling/network; "
+		"ai-dynamo/aiconfigurator@095f58a; others of collectives.csv, _2 and _3";
 	lk_calibration out = {0};
-	assert_int_equal(lk_calibrate_collectives(in, source, "2026-11-25", &out, &err), LK_OK);
+	assert_int_equal(
+		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-29", &out, &err),
+		LK_OK);
 	lk_stream_close(in);
-	free(tables);
 	FILE *file = open_memstream(&text, &size);
 	assert_non_null(file);
 	lk_calibration_write(&out, file);

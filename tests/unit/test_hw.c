@@ -474,6 +474,7 @@ static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
 		assert_true(fabs(x->intra_rate / y->intra_rate - 1) < 1e-12 &&
 		            fabs(x->nic_rate / y->nic_rate - 1) < 1e-12);
 		assert_true(fabs(x->nic_latency_s - y->nic_latency_s) < 1e-15);
+		assert_int_equal(x->transport, y->transport);
 	}
 	assert_string_equal(a->text, b->text);
 }
@@ -642,6 +643,7 @@ static void test_random_round_trip(void **state) {
 			node.nics = draw(&seed, 1, 16);
 			node.nic_rate = draw(&seed, 1, 8000) * 1.25e8;
 			node.nic_latency_s = draw(&seed, 0, 3) * 25e-6;
+			node.transport = (lk_transport)draw(&seed, 0, LK_TRANSPORTS - 1);
 			assert_int_equal(lk_cluster_add(&draft, &node, draw(&seed, 1, 100), "test", &err),
 			                 LK_OK);
 		}

@@ -1,6 +1,7 @@
 /* test_tune.c: the search finds the published schedules unaided, told by the steps that they
  * become, not by their text; it finds nothing slower than what the examples' authors wrote; what it
  * prints reads back as the same. Wisdom is kept, and what is none is ignored. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include "base/arena.h"
 #include "io/stream.h"
 #include "lang/compile/compile.h"
+#include "cost/collective/collective.h"
 #include "lang/tune/tune.h"
 #include "lang/syntax/parse.h"
 #include "scratch.h"
@@ -423,8 +425,66 @@ static void test_measurement_is_trusted(void **state) {
 	drop(tuned);
 }
 
+/* ---- a collective of a program ---- */
+
+/* A program of one collective takes as long as the collective alone, and its launch, which is the
+ * same for every size: differences between sizes are those of the collective, to the picosecond. */
+static double program_seconds(const char *text, const char *cluster, const char *sizes) {
+	lc_file *file;
+	lc_steps *steps;
+	lc_sizes set = {0};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster on;
+	lk_constants constants;
+	lk_timed timed;
+	OK(lc_parse("one", text, strlen(text), &file, err));
+	OK(lc_sizes_read(file->programs.at[0], sizes, 1, &set, err));
+	OK(lk_cluster_parse(&arena, cluster, &on, err));
+	OK(lc_steps_make(file->programs.at[0], &steps, err));
+	lk_timed_constants(&constants);
+	OK(lk_time_steps(steps, &set, &on, NULL, &constants, 0, &timed, err));
+	lc_steps_free(steps);
+	lc_sizes_free(&set);
+	lc_file_free(file);
+	lk_arena_free(&arena);
+	return timed.seconds;
+}
+
+static void test_collective_alone(void **state) {
+	(void)state;
+	static const char *const clusters[] = {"2 a100-sxm-80", "4 h100-sxm", "8 h200",
+	                                       "8 b200",        "4 gb200",    TWO_NODES};
+	static const char text[] = "program one(mesh dp) {\n\tdim N\n\tin x : f16[N] @ "
+							   "P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
+	for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
+		double launch = NAN;
+		char sizes[64];
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster on;
+		OK(lk_cluster_parse(&arena, clusters[c], &on, err));
+		for (double elements = 512; elements < 1e9; elements *= 8) {
+			lk_group_shape group = {.node = &on.node[0],
+			                        .ranks = on.gpus,
+			                        .nodes = on.nodes[0],
+			                        .ranks_per_node = on.node[0].gpus,
+			                        .sharing = 1,
+			                        .oversubscription = 1};
+			double alone = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 2 * elements).seconds;
+			snprintf(sizes, sizeof sizes, "dp=%d,N=%.0f", on.gpus, elements);
+			double more = program_seconds(text, clusters[c], sizes) - alone;
+			if (isnan(launch)) launch = more;
+			if (fabs(more - launch) > 3e-12)
+				fail_msg("%s, %g elements: %.9g us in a program, %.9g us alone", clusters[c],
+				         elements, 1e6 * (more + alone), 1e6 * alone);
+		}
+		assert_true(launch >= 0 && launch < 30e-6);
+		lk_arena_free(&arena);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_collective_alone),
 		cmocka_unit_test(test_output_projection),
 		cmocka_unit_test(test_adam),
 		cmocka_unit_test(test_lamb),

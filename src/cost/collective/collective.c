@@ -110,12 +110,13 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	return true;
 }
 
-/* Across nodes of a fabric with measured NICs, use NCCL's own choice: the measurements include it,
- * and there is no better hardware to compare with. */
+/* Across nodes of a fabric with measured NICs, and across racks, which NCCL joins by NVLSTree
+ * although trees would be faster, use NCCL's own choice: the measurements include it. */
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
-	bool measured = site->nodes > 1 && site->fabric->nic > 0;
-	lk_nccl_estimate best = collective_choose(kind, site, bytes, measured, &cost.algo, &cost.proto);
+	bool own_choice = site->nodes > 1 && (site->fabric->nic > 0 || lk_nccl_is_rack(site));
+	lk_nccl_estimate best =
+		collective_choose(kind, site, bytes, own_choice, &cost.algo, &cost.proto);
 	cost.seconds = best.time * 1e-6;
 	cost.limit = best.limit;
 	occupy(kind, site, bytes, &cost);

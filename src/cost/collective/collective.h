@@ -159,15 +159,19 @@ lk_status lk_fabric_ready(lk_error *err);
  * the calibration). */
 
 typedef struct lk_nccl_laws {
-	double base, hops, hopper_hops, net_hops; /* factors on NCCL's latencies: fixed part (except
-	                                             LL's), hops within a node, those from Hopper on,
-	                                             hops between nodes */
-	double ranks;     /* launch grows with this power of the ranks on a node */
+	double base;                                                /* factor on NCCL's fixed latency,
+	                                                          except LL's */
+	double hops_ampere, hops_hopper, hops_blackwell, hops_pcie; /* factors on hops within a node: by
+	                                                          GPU over NVLink, over PCIe */
+	double launch_ampere, launch_blackwell; /* factors on the fabric's launch; Hopper's is 1 */
+	double net_hops;                        /* factor on hops between nodes */
 	double scan;      /* us per 1000 bytes of LL that cross a network: a proxy checks every flag */
 	double ll, ll128; /* share reached of NCCL's bandwidths */
-	double fill;      /* a Simple ring of n ranks loses fill / n */
+	double own, own_power; /* a ring copies the own share of each rank once, at the links' rate up
+	                          to `own` MB; beyond, ever more of it is overlapped with the steps */
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* share of the links reached by the switches'
 	                                                  multicast; of racks instead of boards */
+	double nvls_chunk;                             /* KB that cost as much as a chunk's latency */
 	double nvls_fill_us;                           /* of the multicast's pipeline, per rank */
 	double nics, slot; /* share reached of the NICs' line rate, of a GPU's PCIe slot to them */
 	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; time per
@@ -178,7 +182,7 @@ typedef struct lk_nccl_laws {
 	double buffer_rate; /* GB/s into the buffers of a network without RDMA; a constant */
 } lk_nccl_laws;
 
-enum { LK_NCCL_LAWS = 23 };
+enum { LK_NCCL_LAWS = 28 };
 /* By index: names in a calibration, start and limits of the search. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];
 double *lk_nccl_law(lk_nccl_laws *laws, int index);

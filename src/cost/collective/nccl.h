@@ -31,7 +31,9 @@ typedef struct lk_nccl_site {
 	bool nvls;     /* the switch can multicast and reduce */
 	bool efa;      /* the network adds latency */
 	bool sockets;  /* no RDMA */
-	bool sharp;    /* the switches between nodes reduce */
+	lk_transport transport;
+	double message_us; /* of each message between nodes that follows another: a ring's steps */
+	bool sharp;        /* the switches between nodes reduce */
 	lk_nccl_graph ring, tree;
 	lk_nccl_graph multicast; /* NVLS and NVLSTree */
 	double wire;             /* within the node, per GPU and direction */
@@ -94,6 +96,10 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto,
                          double bytes, lk_nccl_estimate *out);
 
+/* Bytes of the own share of each rank that a ring copies before its steps overlap with one another:
+ * all of a small one, the part (own / share)^power of a larger one; on NVLink, in one node. PCIe is
+ * too slow for a copy in the GPU to show. */
+double lk_nccl_own_bytes(const lk_nccl_site *site, double bytes);
 /* Bytes that a rank of a ring sends per byte of the call. */
 double lk_nccl_ring_traffic(lk_coll_kind kind, int n);
 /* Bytes that a node's NICs send per byte of the call. */
@@ -101,6 +107,9 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 /* NICs next to each GPU of a node: one, or more if there are more NICs than GPUs. */
 double lk_nccl_nearest_nics(const lk_node *node);
+
+/* Whether its nodes are domains of more than one board, whose switches multicast. */
+bool lk_nccl_is_rack(const lk_nccl_site *site);
 
 /* The share of the NICs' reached rate that such flows get through the network. */
 double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow);
@@ -116,6 +125,10 @@ int lk_nccl_channels(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, 
 lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
 /* A message from one rank of the group to another. */
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
+
+/* Factor on NCCL's latencies within the node; us of a call's launch. */
+double lk_nccl_hops(const lk_nccl_site *site);
+double lk_nccl_launch(const lk_nccl_site *site);
 
 /* Latency of one hop, by NCCL's hwLatency table. */
 typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;

@@ -121,7 +121,7 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	channels = channels_within(channels, site->settings);
 	double total = heads * (speed > 0 ? speed : share);
 	return (lk_nccl_graph){channels, total / channels,
-	                       fmin(total, site->node_nics * line_share) / channels};
+	                       fmin(2 * total, site->node_nics * line_share) / channels};
 }
 
 /* Links within the node, at rates as NCCL counts them (and the catalogue). Through a switch a GPU
@@ -130,9 +130,13 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	double rate = graph_rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
-	site->bridge =
-		node->intra == LK_INTRA_PCIE && site->ppn > 4 ? lk_host_bridge_rate(node->device) : 0;
+	double host = lk_host_bridge_rate(node->device);
+	bool pcie = node->intra == LK_INTRA_PCIE;
+	site->bridge = pcie && site->ppn > 4 ? host : 0;
 	if (site->bridge > 0) site->wire = fmin(rate, site->bridge);
+	/* Root ports of generation 5 pass no more either: 26 GB/s for 4 of 8 RTX PRO 6000. */
+	else if (pcie && site->ppn > 2 && node->gpus > 4 && node->device->pcie_rate >= 40 * gb)
+		site->wire = site->pair_wire = fmin(rate, host);
 	if (node->intra != LK_INTRA_MESH || node->gpus <= 2) return;
 	double peers = node->gpus - 1, links = node->device->links > 0 ? node->device->links : peers;
 	if (site->ppn > 1 && site->ppn - 1 < peers) site->wire = rate * fmax(site->ppn - 1, 1) / peers;
@@ -176,6 +180,15 @@ double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow) {
 /* us: no other network has as much. */
 static const double efa_least = 10;
 
+/* A proxy thread copies each message of TCPX. The time per message and the share of the NICs' rate:
+ * TCPX from all-gathers of 16 H100 on two a3-highgpu; TCPXO, whose cards copy, unverified. */
+static const struct {
+	double message_us, share; /* 0: the laws' */
+} transports[LK_TRANSPORTS] = {
+	[LK_TRANSPORT_TCPX] = {58, .72},
+	[LK_TRANSPORT_TCPXO] = {15, .85},
+};
+
 /* This group's share of the node's NICs; a GPU cannot send faster than its PCIe slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
@@ -192,7 +205,9 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->nic_hint = site->nic_latency;
 	if (site->nic_latency >= efa_least)
 		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));
-	site->sockets = node->sockets;
+	site->transport = node->transport;
+	site->sockets = node->transport != LK_TRANSPORT_RDMA;
+	site->message_us = transports[node->transport].message_us;
 	/* Rates reached by large messages: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100
 	 * Gb/s (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64
 	 * A100). */
@@ -201,8 +216,10 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
 	double most = laws->nics, reached = most;
 	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;
-	else if (node->sockets) reached = laws->socket_nics;
-	if (node->sockets) reached = fmin(most, reached * pow(crowd, laws->crowd));
+	else if (transports[node->transport].share > 0) reached = transports[node->transport].share;
+	else if (site->sockets) reached = laws->socket_nics;
+	if (node->transport == LK_TRANSPORT_SOCKETS)
+		reached = fmin(most, reached * pow(crowd, laws->crowd));
 	site->nic_efficiency = fmin(line * reached, slots * gen4 * most) / site->node_nics;
 	site->nic_line = line * reached;
 	site->reach = group->nodes > 1 ? group->reach : NULL;

@@ -1,16 +1,17 @@
 /* nccl_time.c: the duration of a collective from NCCL's tables, five numbers of the fabric and the
  * laws that all fabrics share:
  *
- *     wait     = launch min(n, 8)^ranks + channel (channels - 1) + base' + near' hops
- *                + far' crossings + network + scan LL's bytes over the network
- *     transfer = max(what the links carry / (rate e), what the NICs carry / (rate * reached
- *                share), limits)
+ *     wait     = launch' + channel (channels - 1) + base' + near' hops + far' crossings + network
+ *                + scan LL's bytes over the network
+ *     transfer = max((what the links carry + a ring's copy of the own share) / (rate e), what the
+ *                NICs carry / (rate * reached share), limits)
  *     t        = wait + transfer
  *
- * base', near' and far' are NCCL's latencies times factors. LL's bytes wait in host memory before
+ * launch', base', near' and far' are the fabric's launch and NCCL's latencies times factors, launch'
+ * and near' by the generation of the GPUs. LL's bytes wait in host memory before
  * they leave, where a proxy thread checks each flag. e is the fabric's `wire` times the share that
- * the protocol reaches. Channels are those that a call of this size opens: their number grows with
- * the size, which makes medium sizes slow.
+ * the protocol reaches. Before NCCL 2.22 channels, those that a call of this size opens, cost time
+ * each: their number grows with the size, which makes medium sizes slow.
  *
  * Every term falls or is unchanged as any part of the fabric improves: faster or more links and
  * NICs, less latency, a newer GPU, a larger domain. As the fastest candidate is chosen and a better
@@ -23,6 +24,13 @@ static bool multicasts(lk_algo algo) {
 	return algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE;
 }
 
+/* Ranks up to which a group multicasts like one board: two boards do. */
+static const int board_ranks = 16;
+
+bool lk_nccl_is_rack(const lk_nccl_site *site) {
+	return site->nvls && site->ppn > board_ranks;
+}
+
 /* Channels of a call after which a further one costs nothing: as many as NCCL's search finds. Equal
  * for all links, so that faster ones, which open more channels, do not pay for them; half on PCIe,
  * which opens few. */
@@ -33,7 +41,8 @@ static const double channels_paid = 16;
  * rings count all ranks). */
 static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (multicasts(algo)) return 1; /* uses all channels at any size */
+	if (multicasts(algo)) return 1;             /* uses all channels at any size */
+	if (!lk_nccl_before(site, 22200)) return 1; /* one launch holds them all */
 	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1);
 	double most = site->nvlink || site->nodes > 1 ? channels_paid : channels_paid / 2;
 	if (site->settings->most_channels > 0) most = fmin(most, site->settings->most_channels);
@@ -75,19 +84,19 @@ static double link_bytes(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
 	return lk_nccl_ring_traffic(kind, site->n);
 }
 
-/* A Simple ring of few ranks overlaps its steps less, which is visible on NVLinks. */
-static double ring_fill(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
-	bool fills = algo == LK_ALGO_RING && proto == LK_PROTO_SIMPLE && site->nvlink;
-	return fills ? 1 - site->laws->fill / site->n : 1;
+double lk_nccl_own_bytes(const lk_nccl_site *site, double bytes) {
+	if (!site->nvlink || site->nodes > 1) return 0;
+	double share = bytes / site->n, most = site->laws->own * 1e6;
+	return share * pow(fmax(1, share / most), -site->laws->own_power);
 }
 
 static double links_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                              lk_proto proto, double bytes) {
 	if (site->ppn <= 1) return 0;
 	double wire = site->nvlink ? site->fabric->wire : fmin(site->fabric->wire, 1);
-	double rate =
-		site->wire * wire * protocol_share(site, algo, proto) * ring_fill(site, algo, proto);
-	return link_bytes(kind, site, algo) * bytes / (1000 * rate);
+	double rate = site->wire * wire * protocol_share(site, algo, proto);
+	double own = algo == LK_ALGO_RING ? lk_nccl_own_bytes(site, bytes) : 0;
+	return (link_bytes(kind, site, algo) * bytes + own) / (1000 * rate);
 }
 
 /* Across nodes a tree has the channels that its NICs open, each with NCCL's limit, raised where a
@@ -119,30 +128,65 @@ static double nics_share(lk_algo algo, lk_proto proto) {
 	return algo == LK_ALGO_PAT ? .75 : data[proto];
 }
 
+/* Messages that pass one edge between nodes one after another: those of all steps of a ring, in
+ * which each step waits for the slowest edge. */
+static double messages_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
+                          double crossings) {
+	if (lk_coll_traffic(kind, algo) == LK_TRAFFIC_TREE) return crossings;
+	return lk_nccl_ring_traffic(kind, site->n) * site->n;
+}
+
+/* GB/s of the NICs that the multicast of a rack sends through: one in eight, at no more than a
+ * channel's 48. Two and twenty racks of GB200 take 2.40 and 4.66 ms per GB, once and twice a byte
+ * at 9 x 48. */
+static double rack_nics(const lk_nccl_site *site) {
+	return fmin(site->node_nics / site->ppn, 50) * site->ppn / 8;
+}
+
 static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
-                            lk_proto proto, double bytes) {
+                            lk_proto proto, double crossings, double bytes) {
 	if (site->nodes < 2) return 0;
-	double rate = site->node_nics * site->nic_efficiency * nics_share(algo, proto) *
+	double nics = site->node_nics;
+	if (multicasts(algo) && lk_nccl_is_rack(site)) nics = fmin(nics, rack_nics(site));
+	double rate = nics * site->nic_efficiency * nics_share(algo, proto) *
 	              lk_nccl_network_part(site, lk_coll_traffic(kind, algo));
-	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
+	double sent = lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
+	return site->message_us > 0
+	           ? hypot(sent, site->message_us * messages_of(kind, site, algo, crossings))
+	           : sent;
 }
 
 /* Bytes of a call that half fill the multicast's pipeline, and the most ranks whose filling was
  * measured: two racks. */
 static const double half_filled = 8e6;
 static const int most_filling = 144;
-/* Ranks up to which a group multicasts like one board: two boards do. */
-static const int board_ranks = 16;
+
+/* KB of a multicast's chunk: NCCL takes 16, 32, 64 and 128 for calls of more than 0, 2, 8 and 64
+ * times a chunk of every channel and head (enqueue.cc). Between the steps as a power, so that a
+ * time never falls as bytes grow. */
+static double multicast_chunk(const lk_nccl_site *site, double bytes) {
+	static const double times[] = {2, 8, 64}, chunk[] = {32, 64, 128};
+	double kb = 16, each = bytes / 1024 / ((double)site->multicast.channels * site->heads);
+	for (int i = 0; i < 3; i++) {
+		double step = times[i] * chunk[i]; /* where the chunk doubles, from sqrt 1/2 to sqrt 2 */
+		kb *= fmin(fmax(pow(each / step, .5) * sqrt(2), 1), 2);
+	}
+	return kb;
+}
 
 /* If a switch multicasts, each GPU sends and receives every byte once, and those of its own share
- * once more. NCCL's own estimate is too low for few GPUs. Terms depend either on the ranks or on
- * the domain, so that a larger domain is never slower. */
+ * once more, in chunks that each take a latency. NCCL's own estimate is too low for few GPUs. Terms
+ * depend either on the ranks or on the domain, so that a larger domain is never slower. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	const lk_nccl_laws *laws = site->laws;
-	double share = laws->nvls_hopper, heads = site->heads;
+	double share = laws->nvls_hopper, heads = site->heads, latency = 0;
 	if (site->n > board_ranks) share = laws->nvls_rack;
-	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
-	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share) +
+	else {
+		if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
+		latency = laws->nvls_chunk / multicast_chunk(site, bytes);
+	}
+	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire) *
+	           (1 / share + latency) +
 	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
 }
 
@@ -170,6 +214,21 @@ static double channels_limit(lk_coll_kind kind, const lk_nccl_site *site, lk_alg
 
 /* ---- wait ---- */
 
+double lk_nccl_hops(const lk_nccl_site *site) {
+	const lk_nccl_laws *laws = site->laws;
+	if (!site->nvlink) return laws->hops_pcie;
+	if (site->generation == LK_NCCL_BLACKWELL) return laws->hops_blackwell;
+	return site->generation == LK_NCCL_HOPPER ? laws->hops_hopper : laws->hops_ampere;
+}
+
+double lk_nccl_launch(const lk_nccl_site *site) {
+	double factor = 1;
+	if (site->generation < LK_NCCL_HOPPER) factor = site->laws->launch_ampere;
+	if (site->generation == LK_NCCL_BLACKWELL && site->nvlink)
+		factor = site->laws->launch_blackwell;
+	return site->fabric->launch * factor;
+}
+
 /* A tree is a chain of the GPUs of a node, up and down. If one more level costs less than half of
  * the chain, it has one more: then a node of twice the GPUs is never slower than two nodes. */
 static double tree_hops(const lk_nccl_site *site, double near, double far, double crossings) {
@@ -182,18 +241,17 @@ static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                       double bytes, const lk_nccl_terms *terms) {
 	static const double ll_base = 6.6; /* the fixed latency of LL: part of the fabric's launch */
 	const lk_nccl_laws *laws = site->laws;
-	double newer = site->generation >= LK_NCCL_HOPPER ? laws->hopper_hops : 1;
-	double launch = site->fabric->launch * pow(fmin(site->n, 8), laws->ranks);
+	double launch = lk_nccl_launch(site);
 	bool without_ll = multicasts(algo) || lk_coll_traffic(kind, algo) == LK_TRAFFIC_SWITCHES;
 	double base = laws->base * (without_ll ? terms->base : terms->base - ll_base);
-	double near = laws->hops * newer * terms->near, far = fmax(laws->net_hops * terms->far, near);
+	double near = lk_nccl_hops(site) * terms->near, far = fmax(laws->net_hops * terms->far, near);
 	double hops = algo == LK_ALGO_TREE ? tree_hops(site, near, far, terms->crossings)
 	                                   : near * terms->near_hops + far * terms->crossings;
 	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
 	if (algo == LK_ALGO_RING)
 		scanned /= site->n; /* a ring's step passes a part, a tree's
 		                     * everything */
-	double channels = site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
+	double channels = site->fabric->channel * (channels_at(site, algo, proto, bytes) - 1);
 	double network = terms->network + laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);
 	return fmax(launch + base + hops + channels + network, .1);
@@ -203,7 +261,7 @@ bool lk_nccl_estimate_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo al
                          double bytes, lk_nccl_estimate *out) {
 	lk_nccl_terms terms;
 	if (!lk_nccl_terms_of(kind, site, algo, proto, bytes, &terms)) return false;
-	double nics = nics_transfer(kind, site, algo, proto, bytes), links;
+	double nics = nics_transfer(kind, site, algo, proto, terms.crossings, bytes), links;
 	if (multicasts(algo)) links = multicast_transfer(site, bytes);
 	else {
 		links = links_transfer(kind, site, algo, proto, bytes) / terms.smooth;

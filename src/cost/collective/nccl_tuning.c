@@ -161,6 +161,13 @@ static bool has_ll128(const lk_nccl_site *site) {
 	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
+/* Settings that Google gives out for its networks: Simple rings on TCPX, and trees too on TCPXO. */
+static bool transport_offers(lk_transport transport, lk_algo algo, lk_proto proto) {
+	if (transport < LK_TRANSPORT_TCPX) return true;
+	bool tree = algo == LK_ALGO_TREE && transport == LK_TRANSPORT_TCPXO;
+	return proto == LK_PROTO_SIMPLE && (algo == LK_ALGO_RING || tree);
+}
+
 /* NVLS reduces in the switch of one node; across nodes it needs switches that reduce there too
  * (SHARP), otherwise NVLSTree replaces it. All-gather and reduce-scatter run as rings even if a
  * switch could multicast. NCCL uses PAT only with one GPU per node; here it is also offered with
@@ -169,6 +176,7 @@ static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, l
 	const lk_nccl_settings *settings = site->settings;
 	if (settings->without_algo[kind] >> algo & 1 || settings->without_proto[kind] >> proto & 1)
 		return false;
+	if (site->nodes > 1 && !transport_offers(site->transport, algo, proto)) return false;
 	/* a user who names LL128 gets it even if NCCL would not choose it */
 	if (proto == LK_PROTO_LL128 && !has_ll128(site) && settings->without_proto[kind] == 0)
 		return false;
