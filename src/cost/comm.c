@@ -80,11 +80,6 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
-/* Bytes/s to other GPUs of the node that an SM of a dispatcher moves: 20 and 24 of them pass 244 to 291
- * GB/s on H100 and H200 and 215 to 333 on B200, out and back (ai-dynamo/aiconfigurator@095f58a,
- * DeepEP 0.5.12). */
-static const double dispatch_sm_rate = 12e9;
-
 /* The kernels of such a dispatcher: within a node a row goes to each rank once. Between nodes it
  * crosses the network once per node, to the GPU of the sender's number, which forwards it over the
  * node's links to each rank once; both overlap, and the way back is reversed. Rates reached by
@@ -102,8 +97,7 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
 	             fmax(1, site->oversubscription) * lk_reach_rate(group->reach, LK_TRAFFIC_ALLTOALL);
 	double across = outside > 0 && nic > 0 ? outside / nic + 14e-6 : 0;
-	double sms = ops->batch[op] > 0 ? ops->batch[op] : DISPATCH_SMS;
-	double links = fmin((outside > 0 ? 0.74 : 0.83) * node->intra_rate, sms * dispatch_sm_rate);
+	double links = (outside > 0 ? 0.74 : 0.83) * node->intra_rate;
 	double within = links > 0 ? inside / links : 0;
 	double seconds = fmax(within, across) + site->constants->kernel_floor_s;
 	return (lk_coll_cost){.seconds = seconds,
