@@ -26,7 +26,7 @@ static const char *const bodies[] = {
 	"gemm,h100-sxm,bf16,efficiency=0.2 floor_us=40 memory=0.5,1,0,2026-01-01,test\n",
 	"collective,default,,launch_us=900 channel_us=9 wire=0.5 nic=0 buffer_mb=0.05,1,0,2026-01-01,"
 	"test\n",
-	"laws,nccl,,base=5 hops=20 net_hops=9,1,0,2026-01-01,test\n",
+	"laws,nccl,,base=5 hops_hopper=20 net_hops=9,1,0,2026-01-01,test\n",
 };
 enum {
 	FILES = sizeof bodies / sizeof *bodies,

@@ -68,7 +68,7 @@ static char *expected[WORLDS][QUESTIONS]; /* of a process of its own */
 
 static const char header[] = "family,subject,variant,numbers,points,error,date,source\n";
 static const char laid_rows[] = "family,subject,variant,numbers,points,error,date,source\n"
-								"laws,nccl,,base=5 hops=20 net_hops=9,1,0,2026-01-01,test\n";
+								"laws,nccl,,base=5 hops_hopper=20 net_hops=9,1,0,2026-01-01,test\n";
 static const char k99[] = "k99,K 99,,kepler,1,,,,,,,1,7,1,,1,,1,1,,,,,1,1,1,test\n";
 
 static void write_devices(int world) {

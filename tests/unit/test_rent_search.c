@@ -47,6 +47,7 @@ static lk_offer any_offer(uint64_t *seed, int number) {
 	             : kind < 3 || kind == 5 ? "pcie"
 	                                     : "nvlink",
 		.vcpus = 8 * each,
+		.nic = "",
 		.network_gbps = joins ? 25 << one_of(seed, 5) : NAN,
 		.memory_gib = NAN,
 		.nvme_gb = NAN,
