@@ -12,6 +12,12 @@
 
 enum { ROWS = 1 << 22, NAMES = 4096, WORDS = 3, SHAPE = 4 };
 
+/* Few rows run kernels of another kind: split along k, bound by the weight's bytes. */
+static void few_rows(const lk_csv *csv, lk_kernel_row *row) {
+	(void)csv;
+	if (row->call.size[0] <= LK_LAW_FEW_ROWS) row->series.kind = "linear_few";
+}
+
 static const struct kind {
 	const char *what;
 	const lk_law *law;
@@ -20,7 +26,7 @@ static const struct kind {
 	const char *shape[SHAPE];        /* columns that a fold leaves out together */
 	void (*complete)(const lk_csv *csv, lk_kernel_row *row); /* sizes that are words; NULL: none */
 } kinds[] = {
-	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
+	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, few_rows},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -22,11 +22,8 @@ static const lk_fit_number numbers[NUMBERS] = {
 	[CAST_START] = {"cast_us", 2, .1, 30, true},
 };
 
-static double product_seconds(const double *x, const lk_law_call *call) {
-	const lk_law_format *format = call->format;
-	double m = call->size[M], n = call->size[N], k = call->size[K];
-	lk_gemm_shape shape = {format->units, 1, m, n, k};
-	lk_gemm_numbers gemm = {
+lk_gemm_numbers lk_law_product_numbers(const double *x) {
+	return (lk_gemm_numbers){
 		.efficiency = x[EFFICIENCY],
 		.unaligned = 1,
 		.tiles = x[TILES],
@@ -36,6 +33,13 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 		.blend = x[BLEND],
 		.k_extra = x[K_EXTRA],
 	};
+}
+
+static double product_seconds(const double *x, const lk_law_call *call) {
+	const lk_law_format *format = call->format;
+	double m = call->size[M], n = call->size[N], k = call->size[K];
+	lk_gemm_shape shape = {format->units, 1, m, n, k};
+	lk_gemm_numbers gemm = lk_law_product_numbers(x);
 	double bytes = format->activation * m * k + format->weight * n * k + 2 * m * n;
 	double seconds = lk_gemm_formula(&gemm, call->device, &shape, bytes, NULL);
 	if (format->reads == 0) return seconds;

@@ -170,7 +170,11 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 		}
 	}
 	if (!best) return false;
-	*out = (lk_law_fit){.law = law, .row = best->row, .basis = basis_of(best, device, series)};
+	*out = (lk_law_fit){.law = law,
+	                    .basis = basis_of(best, device, series),
+	                    .from = best->device,
+	                    .sustained = best->series.sustained,
+	                    .row = best->row};
 	for (int i = 0; i < law->count; i++)
 		out->numbers[i] =
 			lk_calibration_value(best->row, law->numbers[i].name, law->numbers[i].start);

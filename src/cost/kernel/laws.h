@@ -10,10 +10,12 @@
 
 #include "base/fit.h"
 #include "cost/calibration/calibration.h"
+#include "cost/kernel/kernel.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
 
 enum { LK_LAW_NUMBERS = 14, LK_LAW_SIZES = 12 };
+enum { LK_LAW_FEW_ROWS = 256 }; /* up to which a product is of kind "linear_few", above "linear" */
 
 /* A number format of kernels: what the units multiply, and what is read before. */
 typedef struct lk_law_format {
@@ -44,6 +46,8 @@ typedef struct lk_law {
 } lk_law;
 
 extern const lk_law lk_law_product;
+/* Its product as numbers of gemm_model.c, without what a format reads before. */
+lk_gemm_numbers lk_law_product_numbers(const double *numbers);
 /* All laws; ends with NULL. */
 extern const lk_law *const lk_laws[];
 
@@ -74,7 +78,10 @@ typedef struct lk_law_fit {
 	double numbers[LK_LAW_NUMBERS];
 	double spread; /* the 80 % quantile of |ln(predicted / measured)|, widened by distance */
 	lk_law_basis basis;
-	const lk_calibration_row *row; /* where they come from */
+	/* where they come from */
+	const lk_device *from;
+	bool sustained;
+	const lk_calibration_row *row;
 } lk_law_fit;
 
 /* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
