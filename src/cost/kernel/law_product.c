@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* sizes */
-enum { M, N, K };
+enum { M, N, K, SIZES };
 
 enum { EFFICIENCY, TILES, FILL, START, MEMORY, BLEND, K_EXTRA, CAST, CAST_START, NUMBERS };
 
@@ -55,4 +55,5 @@ static void product_carry(double *x, const lk_device *from, const lk_device *to)
 	x[CAST] *= slower;
 }
 
-const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry};
+const lk_law lk_law_product = {"product",       numbers,       NUMBERS,
+                               product_seconds, product_carry, SIZES};
