@@ -16,7 +16,7 @@
 
 enum { SAMPLE = 240, EVALUATIONS = 400, LEAST_ROWS = 20 };
 /* Of the trees of one law and format. */
-enum { ROWS_PER_TREE = 250, TREES = 130, TREE_ROWS = 40000, TREE_SAMPLE = 9000 };
+enum { ROWS_PER_TREE = 150, TREES = 220, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
 
 /* ---- series ---- */
 
@@ -156,7 +156,7 @@ static lk_status fit_trees_job(void *context, size_t job, lk_error *err) {
 			rows++;
 		}
 	}
-	lk_trees_options options = {.rate = .25, .rows = 8, .limit = .6};
+	lk_trees_options options = {.rate = .3, .rows = 10, .limit = .6};
 	options.sample = rows > 2 * TREE_SAMPLE ? (double)TREE_SAMPLE / (double)rows : .5;
 	options.count = rows / ROWS_PER_TREE < TREES ? (int)(rows / ROWS_PER_TREE) : TREES;
 	lk_status status = !x || !left ? lk_oom(err)
@@ -310,12 +310,11 @@ struct left_out {
 
 static bool leave_out(const lk_law_entry *entry, const void *context) {
 	const struct left_out *left = context;
-	if (left->basis == LK_LAW_SERIES)
-		return entry->device != left->own->device || entry == left->own;
-	if (left->basis == LK_LAW_RELATIVE)
-		return entry->device == left->own->device ||
-		       entry->device->arch != left->own->device->arch;
-	return entry->device->arch == left->own->device->arch;
+	const lk_law_series none = {"", "", "", "", "", false};
+	if (entry == left->own) return true;
+	if (left->basis == LK_LAW_SERIES) return entry->device != left->own->device;
+	return entry->device == left->own->device ||
+	       lk_law_basis_of(entry, left->own->device, &none) != left->basis;
 }
 
 static const lk_law_entry *entry_of(const lk_law_entries *entries, const lk_kernel_row *row) {

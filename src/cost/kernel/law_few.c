@@ -54,6 +54,8 @@ static void few_carry(double *x, const lk_device *from, const lk_device *to) {
 	double slower = sqrt(from->memory_rate / to->memory_rate);
 	x[MEMORY] *= slower;
 	x[CAST] *= slower;
+	if (from->arch != to->arch)
+		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
 const lk_law lk_law_few = {"product_few", numbers, NUMBERS, few_seconds, few_carry, SIZES};

@@ -48,11 +48,14 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 	       x[CAST_START] * format->reads * 1e-6;
 }
 
-/* SMs issue the loads, so a relative with faster memory keeps half of the gain. */
+/* SMs issue the loads, so a relative with faster memory keeps half of the gain. Another architecture
+ * changes the share of the peak as published. */
 static void product_carry(double *x, const lk_device *from, const lk_device *to) {
 	double slower = sqrt(from->memory_rate / to->memory_rate);
 	x[MEMORY] *= slower;
 	x[CAST] *= slower;
+	if (from->arch != to->arch)
+		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
 const lk_law lk_law_product = {"product",       numbers,       NUMBERS,

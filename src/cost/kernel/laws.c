@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -141,28 +142,38 @@ static double release_far(const char *wanted, const char *release) {
 	return .5 + .49 * apart / (apart + .1);
 }
 
+/* Architectures follow one another in time. */
 static double sheets_far(const lk_device *from, const lk_device *device) {
 	if (from == device) return 0;
 	return fabs(log(lk_peak_flops(from, LK_BF16) / lk_peak_flops(device, LK_BF16))) +
-	       fabs(log(from->memory_rate / device->memory_rate));
+	       fabs(log(from->memory_rate / device->memory_rate)) +
+	       2 * fabs(log(fmax(from->shared_kib, 1) / fmax(device->shared_kib, 1))) +
+	       abs((int)from->arch - (int)device->arch);
+}
+
+/* Where numbers of a row of another device come from. SMs of one size of shared memory are the
+ * same SMs. */
+static lk_law_basis kinship(const lk_device *from, const lk_device *device) {
+	if (from->arch != device->arch) return LK_LAW_ARCHITECTURE;
+	return from->shared_kib == device->shared_kib ? LK_LAW_RELATIVE : LK_LAW_COUSIN;
 }
 
 /* How far a row is from what runs: the first difference counts more than all later ones. */
 static double distance(const lk_law_entry *entry, const lk_device *device,
                        const lk_law_series *series) {
 	const lk_device *from = entry->device;
-	double device_far = from == device ? 0 : from->arch == device->arch ? 1 : 2;
-	double words = 8 * differs(series->kernel, entry->series.kernel) +
-	               4 * (series->sustained != entry->series.sustained) +
-	               2 * differs(series->library, entry->series.library) +
+	int device_far = from == device ? 0 : kinship(from, device),
+		other = differs(series->kernel, entry->series.kernel),
+		burst = series->sustained != entry->series.sustained,
+		library = differs(series->library, entry->series.library);
+	double words = 8 * other + (other ? 2 : 4) * burst + (other ? 4 : 2) * library +
 	               release_far(series->release, entry->series.release);
-	return device_far * 1e4 + words * 100 + fmin(sheets_far(from, device), 9) * .1;
+	return device_far * 1e4 + words * 100 + fmin(sheets_far(from, device), 90) * .1;
 }
 
 lk_law_basis lk_law_basis_of(const lk_law_entry *entry, const lk_device *device,
                              const lk_law_series *series) {
-	if (entry->device != device)
-		return entry->device->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
+	if (entry->device != device) return kinship(entry->device, device);
 	bool same = !differs(series->kernel, entry->series.kernel) &&
 	            !differs(series->library, entry->series.library) &&
 	            !differs(series->release, entry->series.release) &&
@@ -204,7 +215,8 @@ void lk_law_numbers_on(const lk_law_entry *entry, const lk_device *device, doubl
 }
 
 const char *lk_law_basis_name(lk_law_basis basis) {
-	static const char *const names[LK_LAW_BASES] = {"device", "series", "relative", "architecture"};
+	static const char *const names[LK_LAW_BASES] = {"device", "series", "relative", "cousin",
+	                                                "architecture"};
 	return names[basis];
 }
 

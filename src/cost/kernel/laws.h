@@ -70,7 +70,8 @@ const char *lk_law_variant(lk_arena *arena, const lk_law_series *series);
 typedef enum lk_law_basis {
 	LK_LAW_DEVICE,       /* the series itself, on this device */
 	LK_LAW_SERIES,       /* another series of the kind and format on this device */
-	LK_LAW_RELATIVE,     /* another device of the architecture */
+	LK_LAW_RELATIVE,     /* another device of the architecture with the same SMs */
+	LK_LAW_COUSIN,       /* one whose SMs have another size: a card for graphics */
 	LK_LAW_ARCHITECTURE, /* another architecture */
 	LK_LAW_BASES,
 } lk_law_basis;
@@ -89,7 +90,8 @@ typedef struct lk_law_fit {
 
 /* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
  * library or release matches any; then the nearest row counts: this device before a relative, then
- * the same kernel, sustained or not, the library, the nearest release, the nearest data sheet.
+ * the same kernel, sustained or not, the library, the nearest release, the nearest data sheet; of
+ * another kernel the library before sustained or not.
  * `without` (NULL: none) is left out. False without any row of the kind and format. */
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out);

@@ -17,10 +17,6 @@ static const struct {
 	double kept;
 } formats[LK_PRODUCTS] = {{"bf16", LK_BF16, .90}, {"fp8", LK_FP8, .93}, {"nvfp4", LK_NVFP4, .93}};
 
-static double published_share(const lk_device *device, lk_dtype dtype) {
-	return lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
-}
-
 /* TensorRT-LLM calls cuBLAS and measured every format on every device. */
 static bool find_law(const lk_device *device, const char *format, lk_law_fit *out) {
 	const lk_law_series series = {.kind = "linear",
@@ -35,7 +31,7 @@ static bool find_law(const lk_device *device, const char *format, lk_law_fit *ou
 void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS]) {
 	for (int f = 0; f < LK_PRODUCTS; f++) {
 		lk_dtype dtype = formats[f].dtype;
-		double share = published_share(device, dtype);
+		double share = lk_published_share(device, dtype);
 		lk_law_fit fit;
 		out[f] = (lk_gemm_numbers){.efficiency = share,
 		                           .unaligned = 1,
@@ -47,7 +43,7 @@ void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS])
 		if (!find_law(device, formats[f].format, &fit)) continue;
 		out[f] = lk_law_product_numbers(fit.numbers);
 		out[f].efficiency *= fit.sustained ? 1 : formats[f].kept;
-		out[f].efficiency *= share / published_share(fit.from, dtype);
+		out[f].efficiency *= share / lk_published_share(fit.from, dtype);
 		if (fit.basis == LK_LAW_ARCHITECTURE) out[f].efficiency = share;
 		out[f].floor_s = out[0].floor_s; /* a narrower format's start holds its casts */
 	}
