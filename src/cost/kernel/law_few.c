@@ -40,7 +40,7 @@ static double few_seconds(const double *x, const lk_law_call *call) {
 	double compute = 2 * ceil(m / 16) * 16 * n * k / (x[EFFICIENCY] * peak);
 	double chain = x[DEPTH] * 1e-6 * sqrt(k / 4096);
 	if (tiles > 1) chain *= pow(tiles, x[SPILL]);
-	double longest = fmax(weight, fmax(compute, chain));
+	double longest = fmax(fmax(weight, compute), fmax(chain, 1e-15));
 	double sum = pow(weight / longest, p) + pow(compute / longest, p) + pow(chain / longest, p);
 	double seconds =
 		longest * pow(sum, 1 / p) + (x[START] + x[ROW] * m / 128) * 1e-6;

@@ -75,7 +75,7 @@ double lk_law_learned(const lk_trees *trees, const lk_law *law, const double *nu
 
 struct learned {
 	const lk_law *law;
-	const char *format;
+	const lk_calibration_row *row;
 	lk_trees *trees;
 };
 
@@ -95,7 +95,7 @@ static lk_status learned_make(const lk_calibration *rows, lk_arena *arena, const
 		const lk_calibration_row *row = &rows->rows.at[i];
 		for (int l = 0; row->text && lk_laws[l]; l++) {
 			if (strcmp(lk_laws[l]->family, row->subject) != 0) continue;
-			struct learned one = {lk_laws[l], row->variant, LK_NEW(arena, lk_trees)};
+			struct learned one = {lk_laws[l], row, LK_NEW(arena, lk_trees)};
 			if (!one.trees) return lk_oom(err);
 			LK_TRY(lk_trees_read(arena, row->text, row->where, one.trees, err));
 			made->at[made->count++] = one;
@@ -103,6 +103,13 @@ static lk_status learned_make(const lk_calibration *rows, lk_arena *arena, const
 	}
 	*out = made;
 	return LK_OK;
+}
+
+/* Whether two rows are of one file: trees know the numbers beside which they were fitted. */
+static bool beside(const lk_calibration_row *a, const lk_calibration_row *b) {
+	const char *end = strrchr(a->where, ':');
+	size_t length = end ? (size_t)(end - a->where) + 1 : strlen(a->where);
+	return strncmp(a->where, b->where, length) == 0;
 }
 
 double lk_law_corrected(const lk_law_fit *fit, const lk_law_call *call) {
@@ -114,7 +121,8 @@ double lk_law_corrected(const lk_law_fit *fit, const lk_law_call *call) {
 	const struct all_learned *all = made;
 	const lk_trees *trees = NULL;
 	for (int i = 0; i < all->count; i++) /* later rows have precedence */
-		if (all->at[i].law == fit->law && strcmp(all->at[i].format, call->format->name) == 0)
+		if (all->at[i].law == fit->law && beside(all->at[i].row, fit->row) &&
+		    strcmp(all->at[i].row->variant, call->format->name) == 0)
 			trees = all->at[i].trees;
 	return lk_law_learned(trees, fit->law, fit->numbers, fit->sustained, call);
 }
