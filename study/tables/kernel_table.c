@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "tables/tables.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/stats.h"
@@ -11,6 +12,12 @@
 #include "io/csv.h"
 
 enum { ROWS = 1 << 22, NAMES = 4096, WORDS = 3, SHAPE = 4 };
+
+/* Few rows have a law of their own. */
+static void few_rows(const lk_csv *csv, lk_kernel_row *row) {
+	(void)csv;
+	if (row->call.size[0] <= LK_LAW_FEW_ROWS) row->law = &lk_law_few;
+}
 
 static const struct kind {
 	const char *what;
@@ -20,7 +27,7 @@ static const struct kind {
 	const char *shape[SHAPE];        /* columns that a fold leaves out together */
 	void (*complete)(const lk_csv *csv, lk_kernel_row *row); /* sizes that are words; NULL: none */
 } kinds[] = {
-	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
+	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, few_rows},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -41,24 +48,33 @@ static const char *keep(struct reader *reader, const char *text) {
 	return *lk_last(&reader->names) = copy;
 }
 
-static bool fits(const lk_csv *csv, const struct kind *kind) {
-	for (int i = 0; i < LK_LAW_SIZES && kind->sizes[i]; i++)
-		if (lk_csv_column(csv, kind->sizes[i]) < 0) return false;
+/* How many columns of a kind a table lacks, and the first of them. */
+static int lacks(const lk_csv *csv, const struct kind *kind, const char **first) {
+	static const char *const always[] = {"gpu", "dtype", "time_us"};
+	const char *wanted[3 + LK_LAW_SIZES + WORDS];
+	int count = 0, missing = 0;
+	for (int i = 0; i < 3; i++) wanted[count++] = always[i];
+	for (int i = 0; i < LK_LAW_SIZES && kind->sizes[i]; i++) wanted[count++] = kind->sizes[i];
 	for (int i = 0; i < WORDS && kind->series[i]; i++)
-		if (*kind->series[i] != '=' && lk_csv_column(csv, kind->series[i]) < 0) return false;
-	return true;
+		if (*kind->series[i] != '=') wanted[count++] = kind->series[i];
+	for (int i = 0; i < count; i++)
+		if (lk_csv_column(csv, wanted[i]) < 0 && missing++ == 0) *first = wanted[i];
+	return missing;
 }
 
 static lk_status find_kind(struct reader *reader, const char *file, lk_error *err) {
-	bool kernels = lk_csv_column(reader->csv, "time_us") >= 0 &&
-	               lk_csv_column(reader->csv, "gpu") >= 0 &&
-	               lk_csv_column(reader->csv, "dtype") >= 0;
-	for (int i = 0; kernels && i < KINDS; i++) {
+	int least = INT_MAX;
+	const char *column = "", *first = "";
+	for (int i = 0; i < KINDS; i++) {
+		int missing = lacks(reader->csv, &kinds[i], &first);
+		if (missing >= least) continue;
+		least = missing;
 		reader->kind = &kinds[i];
-		if (fits(reader->csv, reader->kind)) return LK_OK;
+		if (missing == 0) return LK_OK;
+		column = first;
 	}
-	lk_fail(err, LK_ERR_INPUT, file,
-	        "this is not a table of isolated kernels: columns are missing");
+	lk_fail(err, LK_ERR_INPUT, file, "this is not a table of isolated kernels: no column %s",
+	        column);
 	return lk_hint(err,
 	               "a table has gpu, dtype, time_us and the sizes of its kernels, such as m, n "
 	               "and k");

@@ -66,7 +66,7 @@ static void predict(const lk_kernel_rows *rows, bool without_device, lk_scoring 
 			shown->reason = "no kernel of this kind and format was measured";
 			continue;
 		}
-		shown->predicted = lk_law_seconds(&fit, &row->call);
+		shown->predicted = lk_law_corrected(&fit, &row->call);
 		shown->low = shown->predicted * exp(-fit.spread);
 		shown->high = shown->predicted * exp(fit.spread);
 	}
@@ -80,8 +80,16 @@ static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_kernel_groups_of(arena, rows, &groups, &count, err));
 	LK_TRY(lk_kernel_cross(rows, groups, count, seconds, err));
-	for (size_t i = 0; i < rows->count; i++)
-		if (seconds[i] > 0) out->rows[i].predicted = seconds[i];
+	for (size_t i = 0; i < rows->count; i++) {
+		lk_validated *shown = &out->rows[i];
+		double wide = shown->predicted > 0 ? log(shown->high / shown->predicted) : 0;
+		if (seconds[i] <= 0) {
+			shown->predicted = shown->low = shown->high = 0;
+			continue;
+		}
+		shown->predicted = seconds[i];
+		if (wide > 0) shown->low = seconds[i] * exp(-wide), shown->high = seconds[i] * exp(wide);
+	}
 	return LK_OK;
 }
 
@@ -91,9 +99,8 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request,
 	bool shapes = request->cross && request->folds != LK_FOLDS_GPU;
 	out->unit_of_rows = "kernel";
 	if (request->cross) out->folds = shapes ? "whole shapes" : "whole GPUs";
-	if (shapes) return cross(arena, rows, out, err);
-	predict(rows, request->cross, out);
-	return LK_OK;
+	predict(rows, request->cross && !shapes, out); /* and its ranges, which the folds take */
+	return shapes ? cross(arena, rows, out, err) : LK_OK;
 }
 
 lk_status lk_score_kernels(lk_arena *arena, const lk_validate_request *request, lk_stream *in,

@@ -10,7 +10,7 @@
 #include <math.h>
 
 /* sizes */
-enum { M, N, K };
+enum { M, N, K, SIZES };
 
 enum { EFFICIENCY, TILES, FILL, START, MEMORY, BLEND, K_EXTRA, CAST, CAST_START, NUMBERS };
 
@@ -22,11 +22,8 @@ static const lk_fit_number numbers[NUMBERS] = {
 	[CAST_START] = {"cast_us", 2, .1, 30, true},
 };
 
-static double product_seconds(const double *x, const lk_law_call *call) {
-	const lk_law_format *format = call->format;
-	double m = call->size[M], n = call->size[N], k = call->size[K];
-	lk_gemm_shape shape = {format->units, 1, m, n, k};
-	lk_gemm_numbers gemm = {
+lk_gemm_numbers lk_law_product_numbers(const double *x) {
+	return (lk_gemm_numbers){
 		.efficiency = x[EFFICIENCY],
 		.unaligned = 1,
 		.tiles = x[TILES],
@@ -36,6 +33,13 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 		.blend = x[BLEND],
 		.k_extra = x[K_EXTRA],
 	};
+}
+
+static double product_seconds(const double *x, const lk_law_call *call) {
+	const lk_law_format *format = call->format;
+	double m = call->size[M], n = call->size[N], k = call->size[K];
+	lk_gemm_shape shape = {format->units, 1, m, n, k};
+	lk_gemm_numbers gemm = lk_law_product_numbers(x);
 	double bytes = format->activation * m * k + format->weight * n * k + 2 * m * n;
 	double seconds = lk_gemm_formula(&gemm, call->device, &shape, bytes, NULL);
 	if (format->reads == 0) return seconds;
@@ -44,11 +48,15 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 	       x[CAST_START] * format->reads * 1e-6;
 }
 
-/* SMs issue the loads, so a relative with faster memory keeps half of the gain. */
+/* SMs issue the loads, so a relative with faster memory keeps half of the gain. Another architecture
+ * changes the share of the peak as published. */
 static void product_carry(double *x, const lk_device *from, const lk_device *to) {
 	double slower = sqrt(from->memory_rate / to->memory_rate);
 	x[MEMORY] *= slower;
 	x[CAST] *= slower;
+	if (from->arch != to->arch)
+		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
-const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry};
+const lk_law lk_law_product = {"product",       numbers,       NUMBERS,
+                               product_seconds, product_carry, SIZES};
