@@ -14,7 +14,7 @@
 #include "base/stats.h"
 #include "system/parallel.h"
 
-enum { SAMPLE = 240, EVALUATIONS = 400, LEAST_ROWS = 20 };
+enum { SAMPLE = 240, EVALUATIONS = 450, LEAST_ROWS = 20 };
 /* Of the trees of one law and format. */
 enum { ROWS_PER_TREE = 150, TREES = 220, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
 
@@ -114,9 +114,9 @@ struct learned {
 struct model {
 	const lk_kernel_group *groups; /* [count] */
 	size_t count;
-	int without;                        /* the fold; -1: none */
+	int without;                       /* the fold; -1: none */
 	double (*numbers)[LK_LAW_NUMBERS]; /* [count] */
-	struct learned **learned;           /* [parts] */
+	struct learned **learned;          /* [parts] */
 	size_t parts;
 	int *part;       /* [count] of each group */
 	lk_arena *rooms; /* [parts] of their trees */
@@ -156,7 +156,7 @@ static lk_status fit_trees_job(void *context, size_t job, lk_error *err) {
 			rows++;
 		}
 	}
-	lk_trees_options options = {.rate = .3, .rows = 10, .limit = .6};
+	lk_trees_options options = {.rate = .3, .rows = 6, .limit = .8};
 	options.sample = rows > 2 * TREE_SAMPLE ? (double)TREE_SAMPLE / (double)rows : .5;
 	options.count = rows / ROWS_PER_TREE < TREES ? (int)(rows / ROWS_PER_TREE) : TREES;
 	lk_status status = !x || !left ? lk_oom(err)
@@ -333,8 +333,8 @@ static bool add_farther(const lk_law_entries *entries, const lk_kernel_group *gr
 	struct left_out left = {entry_of(entries, first), basis};
 	double numbers[LK_LAW_NUMBERS];
 	if (!left.own) return true;
-	const lk_law_entry *from = lk_law_nearest(entries, first->law, first->call.device,
-	                                          &first->series, leave_out, &left);
+	const lk_law_entry *from =
+		lk_law_nearest(entries, first->law, first->call.device, &first->series, leave_out, &left);
 	if (!from) return true;
 	lk_law_numbers_on(from, first->call.device, numbers);
 	for (size_t i = 0; i < group->count; i += 10) {
@@ -380,8 +380,8 @@ static lk_status put_all_farther(lk_arena *arena, const struct model *model,
 	LK_TRY(lk_law_entries_of(out, arena, &entries, err));
 	for (int basis = LK_LAW_SERIES; basis < LK_LAW_BASES; basis++) {
 		for (int l = 0; lk_laws[l]; l++)
-			LK_TRY(put_farther(entries, model, lk_laws[l], NULL, (lk_law_basis)basis, like, out,
-			                   err));
+			LK_TRY(
+				put_farther(entries, model, lk_laws[l], NULL, (lk_law_basis)basis, like, out, err));
 		for (size_t p = 0; p < model->parts; p++)
 			LK_TRY(put_farther(entries, model, model->learned[p]->law, model->learned[p]->format,
 			                   (lk_law_basis)basis, like, out, err));
@@ -401,8 +401,7 @@ lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, con
 	lk_status status = seconds && like.source && like.date
 	                       ? lk_kernel_groups_of(&arena, rows, &groups, &count, err)
 	                       : lk_oom(err);
-	if (status == LK_OK)
-		status = cross_fold(rows->at, groups, count, SPREAD_FOLD, seconds, err);
+	if (status == LK_OK) status = cross_fold(rows->at, groups, count, SPREAD_FOLD, seconds, err);
 	if (status == LK_OK) status = model_fit(&arena, groups, count, -1, &model, err);
 	for (size_t g = 0; status == LK_OK && g < count; g++)
 		if (groups[g].count >= LEAST_ROWS)

@@ -84,7 +84,7 @@ static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *
 		lk_validated *shown = &out->rows[i];
 		double wide = shown->predicted > 0 ? log(shown->high / shown->predicted) : 0;
 		if (seconds[i] <= 0) {
-			shown->predicted = shown->low = shown->high = 0;
+			shown->predicted = shown->low = shown->high = NAN;
 			continue;
 		}
 		shown->predicted = seconds[i];

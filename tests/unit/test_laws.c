@@ -18,9 +18,9 @@
 
 enum { DRAWS = 4000 };
 
-static const char *const format_names[] = {"bf16", "fp8", "fp8_static", "fp8_block", "nvfp4",
-                                           "int4_weight_only"};
-static const char *const device_names[] = {"a100-sxm-80", "h100-sxm", "h200", "b200",
+static const char *const format_names[] = {"bf16",      "fp8",   "fp8_static",
+                                           "fp8_block", "nvfp4", "int4_weight_only"};
+static const char *const device_names[] = {"a100-sxm-80", "h100-sxm", "h200",        "b200",
                                            "gb200",       "t4",       "rtx-pro-6000"};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -41,8 +41,8 @@ static void random_numbers(const lk_law *law, uint64_t seed, double *numbers) {
 	for (int i = 0; i < law->count; i++) {
 		const lk_fit_number *n = &law->numbers[i];
 		double at = .1 + .8 * lk_uniform(seed, 100 + (uint64_t)i);
-		numbers[i] = n->ratio ? n->low * pow(n->high / n->low, at)
-		                      : n->low + at * (n->high - n->low);
+		numbers[i] =
+			n->ratio ? n->low * pow(n->high / n->low, at) : n->low + at * (n->high - n->low);
 	}
 }
 
@@ -64,7 +64,9 @@ static double cast_seconds(const lk_law *law, const double *x, const lk_law_call
 	if (f->reads == 0) return 0;
 	return (2 * f->reads + f->activation) * call->size[0] * call->size[2] /
 	           (number(law, x, "cast") * call->device->memory_rate) +
-	       f->reads * number(law, x, "cast_us") * 1e-6;
+	       f->reads * number(law, x, "cast_us") * 1e-6 +
+	       (law == &lk_law_few ? 0 : f->reads * number(law, x, "cast_row_ns") * 1e-9) *
+	           call->size[0];
 }
 
 static double few_by_hand(const double *x, const lk_law_call *call) {
@@ -78,7 +80,7 @@ static double few_by_hand(const double *x, const lk_law_call *call) {
 	double weight = bytes / call->device->memory_rate / number(law, x, "memory");
 	double compute = 2 * padded * n * k / lk_peak_flops(call->device, call->format->units) /
 	                 number(law, x, "efficiency");
-	double chain = number(law, x, "depth_us") * us * sqrt(k) / 64 *
+	double chain = number(law, x, "depth_us") * us * exp(number(law, x, "reach") * log(k / 4096)) *
 	               pow(full, number(law, x, "spill"));
 	return power_sum(weight, compute, chain, number(law, x, "blend")) +
 	       number(law, x, "start_us") * us + number(law, x, "row_us") * us * m / 128 +
@@ -132,8 +134,9 @@ static void use(lk_calibration_hold *hold, const char *rows) {
 	lk_error err;
 	FILE *file = fopen(new_file(path, ".csv"), "w");
 	assert_non_null(file);
-	fprintf(file, "# lockstep calibration 1\n"
-	              "family,subject,variant,numbers,points,error,date,source\n%s",
+	fprintf(file,
+	        "# lockstep calibration 1\n"
+	        "family,subject,variant,numbers,points,error,date,source\n%s",
 	        rows);
 	fclose(file);
 	if (lk_calibration_begin(hold, path, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
@@ -193,8 +196,8 @@ static void test_carried_numbers(void **state) {
 			for (int l = 0; l < 2; l++) {
 				const lk_law *law = l ? &lk_law_few : &lk_law_product;
 				const lk_law_series series = {"linear", format_names[f], "", "", "", false};
-				lk_law_call call = {lk_device_at(d), lk_law_format_find(format_names[f]),
-				                    {256, 4096, 4096}};
+				lk_law_call call = {
+					lk_device_at(d), lk_law_format_find(format_names[f]), {256, 4096, 4096}};
 				lk_law_fit fit;
 				assert_true(lk_law_find(law, call.device, &series, NULL, &fit));
 				for (int i = 0; i < law->count; i++)
@@ -204,7 +207,7 @@ static void test_carried_numbers(void **state) {
 				assert_true(seconds > 0 && isfinite(seconds) && fit.spread > 0);
 				if (fit.basis > LK_LAW_SERIES) /* trees know measured devices alone */
 					assert_true(lk_law_corrected(&fit, &call) == seconds);
-				else assert_true(fabs(log(lk_law_corrected(&fit, &call) / seconds)) < .71);
+				else assert_true(fabs(log(lk_law_corrected(&fit, &call) / seconds)) < 1.21);
 			}
 }
 
@@ -229,8 +232,8 @@ static int ready(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_formulas),       cmocka_unit_test(test_more_is_not_faster),
-		cmocka_unit_test(test_nearest),        cmocka_unit_test(test_carried_numbers),
+		cmocka_unit_test(test_formulas),      cmocka_unit_test(test_more_is_not_faster),
+		cmocka_unit_test(test_nearest),       cmocka_unit_test(test_carried_numbers),
 		cmocka_unit_test(test_row_of_a_user),
 	};
 	return cmocka_run_group_tests(tests, ready, NULL);

@@ -1,9 +1,10 @@
 /* law_product.c: a linear layer's product alone: C[m,n] = A[m,k] B[k,n], A in 16 bits, B a weight.
  *
- *     time = product + start + reads of A / (cast * bandwidth)
+ *     time = product + start + reads of A / (cast * bandwidth) + reads * (cast_us + m * cast_row)
  *
  * where `product` is the formula of gemm_model.c with the format's bytes. The reads find a scale
- * and convert, where the format needs them; each also writes or reads the converted element. */
+ * and convert, where the format needs them; each also writes or reads the converted element, and
+ * takes `cast_row` for each row, however short. */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
@@ -12,14 +13,31 @@
 /* sizes */
 enum { M, N, K, SIZES };
 
-enum { EFFICIENCY, TILES, FILL, START, MEMORY, BLEND, K_EXTRA, CAST, CAST_START, NUMBERS };
+enum {
+	EFFICIENCY,
+	TILES,
+	FILL,
+	START,
+	MEMORY,
+	BLEND,
+	K_EXTRA,
+	CAST,
+	CAST_START,
+	CAST_ROW,
+	NUMBERS
+};
 
 static const lk_fit_number numbers[NUMBERS] = {
-	[EFFICIENCY] = {"efficiency", .75, .05, 2, true}, [TILES] = {"tiles", .5, 0, 3, false},
-	[FILL] = {"fill_us", 1, .01, 30, true},           [START] = {"start_us", 2, .1, 100, true},
-	[MEMORY] = {"memory", .7, .05, 3, true},          [BLEND] = {"blend", 3, 1, 12, true},
-	[K_EXTRA] = {"k_extra", 32, .1, 2000, true},      [CAST] = {"cast", .5, .05, 4, true},
+	[EFFICIENCY] = {"efficiency", .75, .05, 2, true},
+	[TILES] = {"tiles", .5, 0, 3, false},
+	[FILL] = {"fill_us", 1, .01, 30, true},
+	[START] = {"start_us", 2, .1, 100, true},
+	[MEMORY] = {"memory", .7, .05, 3, true},
+	[BLEND] = {"blend", 3, 1, 12, true},
+	[K_EXTRA] = {"k_extra", 32, .1, 2000, true},
+	[CAST] = {"cast", .5, .05, 4, true},
 	[CAST_START] = {"cast_us", 2, .1, 30, true},
+	[CAST_ROW] = {"cast_row_ns", .3, .001, 50, true},
 };
 
 lk_gemm_numbers lk_law_product_numbers(const double *x) {
@@ -45,7 +63,7 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 	if (format->reads == 0) return seconds;
 	double cast = (2 * format->reads + format->activation) * m * k;
 	return seconds + cast / (x[CAST] * call->device->memory_rate) +
-	       x[CAST_START] * format->reads * 1e-6;
+	       (x[CAST_START] * 1e-6 + x[CAST_ROW] * 1e-9 * m) * format->reads;
 }
 
 /* SMs issue the loads, so a relative with faster memory keeps half of the gain. Another architecture
@@ -58,5 +76,4 @@ static void product_carry(double *x, const lk_device *from, const lk_device *to)
 		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
-const lk_law lk_law_product = {"product",       numbers,       NUMBERS,
-                               product_seconds, product_carry, SIZES};
+const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry, SIZES};

@@ -226,8 +226,7 @@ static double spread_farther(const lk_law *law, const char *format, lk_law_basis
 	char variant[64];
 	snprintf(variant, sizeof variant, "%s %s", lk_law_basis_name(basis), format);
 	const lk_calibration_row *row = lk_calibration_find(rows, "farther", law->family, variant);
-	if (!row)
-		row = lk_calibration_find(rows, "farther", law->family, lk_law_basis_name(basis));
+	if (!row) row = lk_calibration_find(rows, "farther", law->family, lk_law_basis_name(basis));
 	return lk_calibration_value(row, "spread", .3);
 }
 

@@ -9,7 +9,7 @@
 
 enum { MOST_SIZES = 5 };
 
-#define CLIP 0.7 /* of |ln(corrected / law)| */
+#define CLIP 1.2 /* of |ln(corrected / law)| */
 
 /* ---- features ---- */
 
