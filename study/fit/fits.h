@@ -113,7 +113,34 @@ lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbe
 /* Fill seconds[row] of every row of a group that is large enough, from fits without its fold. */
 lk_status lk_kernel_cross(const lk_kernel_rows *rows, const lk_kernel_group *groups, size_t count,
                           double *seconds, lk_error *err);
-/* Append a calibration row for each group that is large enough. */
+/* Likewise from fits that have not seen the device: numbers in use of other devices, corrections
+ * fitted to the rows of other devices. */
+lk_status lk_kernel_cross_devices(const lk_kernel_rows *rows, const lk_kernel_group *groups,
+                                  size_t count, double *seconds, lk_error *err);
+
+/* ---- kernel_trees: learned corrections of kernel laws, one for each part of a law. */
+
+typedef double lk_law_row_numbers[LK_LAW_NUMBERS];
+
+/* What a correction is fitted to. */
+typedef struct lk_kernel_part {
+	const lk_law *law;
+	const lk_kernel_group *groups; /* all: those of the part are chosen */
+	const lk_law_row_numbers *numbers; /* of each group; a rate of 0: not fitted */
+	size_t count;
+	const lk_law_series *series; /* one of the part */
+} lk_kernel_part;
+
+/* Whether a group is of the part. */
+bool lk_kernel_part_has(const lk_kernel_part *part, const lk_kernel_group *group);
+/* The first group of each part whose law has a correction; [count] at most. */
+size_t lk_kernel_parts(const lk_kernel_group *groups, size_t count, size_t *first);
+/* Fit to rows outside a fold (-1: all folds) and of other devices (NULL: all). No trees where rows
+ * are too few. */
+lk_status lk_kernel_trees_fit(lk_arena *arena, const lk_kernel_part *part, int without,
+                              const lk_device *without_device, lk_trees *out, lk_error *err);
+
+/* Append a calibration row for each group that is large enough, and the corrections. */
 lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, const char *date,
                              lk_calibration *out, lk_error *err);
 

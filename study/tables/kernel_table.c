@@ -10,7 +10,25 @@
 #include "base/text.h"
 #include "io/csv.h"
 
-enum { ROWS = 1 << 22, NAMES = 4096, WORDS = 3, SHAPE = 4 };
+enum { ROWS = 1 << 22, NAMES = 4096, WORDS = 4, SHAPE = 4 };
+
+/* Bytes of a stored key or value element. */
+static double cache_bytes(const lk_csv *csv) {
+	return strncmp(lk_csv_named(csv, "kv_dtype"), "fp8", 3) == 0 ? 1 : 2;
+}
+
+static void complete_attention(const lk_csv *csv, lk_kernel_row *row) {
+	row->call.size[LK_ATTENTION_CACHE] = cache_bytes(csv);
+}
+
+static void complete_mla(const lk_csv *csv, lk_kernel_row *row) {
+	const char *part = lk_csv_named(csv, "part");
+	row->call.size[LK_MLA_PART] = strcmp(part, "attention") == 0 ? LK_MLA_ATTENTION
+	                              : strcmp(part, "module") == 0  ? LK_MLA_MODULE
+	                                                             : LK_MLA_ABSORB;
+	row->call.size[LK_MLA_GENERATION] = strcmp(lk_csv_named(csv, "phase"), "generation") == 0;
+	row->call.size[LK_MLA_CACHE] = cache_bytes(csv);
+}
 
 static const struct kind {
 	const char *what;
@@ -21,6 +39,18 @@ static const struct kind {
 	void (*complete)(const lk_csv *csv, lk_kernel_row *row); /* sizes that are words; NULL: none */
 } kinds[] = {
 	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
+	{"attention",
+     &lk_law_attention,
+     {"phase", "kv_dtype"},
+     {"batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "causal"},
+     {"q_len", "kv_len", "heads"},
+     complete_attention},
+	{"latent attention",
+     &lk_law_mla,
+     {"part", "phase", "kv_dtype", "gemm_dtype"},
+     {"batch", "q_len", "kv_len", "heads"},
+     {"q_len", "kv_len", "heads"},
+     complete_mla},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

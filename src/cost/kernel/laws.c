@@ -29,7 +29,7 @@ static const lk_law_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-const lk_law *const lk_laws[] = {&lk_law_product, NULL};
+const lk_law *const lk_laws[] = {&lk_law_product, &lk_law_attention, &lk_law_mla, NULL};
 
 const lk_law_format *lk_law_format_find(const char *name) {
 	for (int i = 0; i < FORMATS; i++)
@@ -53,7 +53,6 @@ const char *lk_law_variant(lk_arena *arena, const lk_law_series *series) {
 struct entry {
 	const lk_law *law;
 	const lk_device *device;
-	lk_law_series series;
 	const lk_calibration_row *row;
 };
 
@@ -68,24 +67,12 @@ static const lk_law *law_of(const char *family) {
 	return NULL;
 }
 
-/* Split a variant into its six words; false if it has another form: such a row matches nothing. */
-static bool read_series(lk_arena *arena, const char *variant, lk_law_series *out) {
-	char *words[6], *rest = NULL;
-	char *text = lk_arena_strdup(arena, variant);
-	if (!text) return false;
-	for (int i = 0; i < 6; i++) {
-		words[i] = strtok_r(i == 0 ? text : NULL, " ", &rest);
-		if (!words[i]) return false;
-		if (strcmp(words[i], "-") == 0) words[i] += 1;
-	}
-	*out = (lk_law_series){words[0], words[1], words[2],
-	                       words[3], words[4], strcmp(words[5], "sustained") == 0};
-	return true;
-}
-
+/* Rows follow one another by family and device: what was found for the row before holds for most.
+ * Variants are compared word by word where a row is looked for. */
 static lk_status entries_make(const lk_calibration *rows, lk_arena *arena, const void **out,
                               lk_error *err) {
 	struct entries *made = LK_NEW(arena, struct entries);
+	struct entry last = {0};
 	int count = 0;
 	for (size_t i = 0; i < rows->rows.count; i++) count += law_of(rows->rows.at[i].family) != NULL;
 	if (made) made->at = LK_ARRAY(arena, struct entry, count + 1);
@@ -94,9 +81,10 @@ static lk_status entries_make(const lk_calibration *rows, lk_arena *arena, const
 		const lk_calibration_row *row = &rows->rows.at[i];
 		struct entry entry = {.law = law_of(row->family), .row = row};
 		if (!entry.law) continue;
-		entry.device = lk_device_find(row->subject);
-		if (entry.device && read_series(arena, row->variant, &entry.series))
-			made->at[made->count++] = entry;
+		bool same = last.row && last.row->subject == row->subject;
+		entry.device = same ? last.device : lk_device_find(row->subject);
+		last = entry;
+		if (entry.device) made->at[made->count++] = entry;
 	}
 	*out = made;
 	return LK_OK;
@@ -114,36 +102,121 @@ lk_status lk_laws_ready(lk_error *err) {
 	return entries_in_use(&unused, err);
 }
 
-/* ---- the nearest row ---- */
+/* ---- learned corrections: read when one is first needed ---- */
 
-static int differs(const char *wanted, const char *word) {
-	return *wanted && strcmp(wanted, word) != 0;
+struct correction {
+	const lk_calibration_row *row;
+	lk_trees trees;
+};
+
+struct corrections {
+	struct correction *at;
+	int count;
+};
+
+static bool corrects(const lk_calibration_row *row) {
+	const lk_law *law = row->text ? law_of(row->subject) : NULL;
+	return law && law->features > 0 && strcmp(row->family, "trees") == 0;
 }
 
-/* How far a row is from what runs: the first difference counts more than all later ones. */
+static lk_status corrections_make(const lk_calibration *rows, lk_arena *arena, const void **out,
+                                  lk_error *err) {
+	struct corrections *made = LK_NEW(arena, struct corrections);
+	int count = 0;
+	for (size_t i = 0; i < rows->rows.count; i++) count += corrects(&rows->rows.at[i]);
+	if (made) made->at = LK_ARRAY(arena, struct correction, count + 1);
+	if (!made || !made->at) return lk_oom(err);
+	for (size_t i = 0; i < rows->rows.count; i++) {
+		const lk_calibration_row *row = &rows->rows.at[i];
+		if (!corrects(row)) continue;
+		struct correction *correction = &made->at[made->count];
+		correction->row = row;
+		LK_TRY(lk_trees_read(arena, row->text, row->where, &correction->trees, err));
+		made->count += correction->trees.features == law_of(row->subject)->features;
+	}
+	*out = made;
+	return LK_OK;
+}
+
+size_t lk_law_part_length(const lk_law_series *series) {
+	return strcspn(series->kind, "_");
+}
+
+static lk_status correction_of(const lk_law *law, const lk_law_series *series,
+                               const lk_trees **out) {
+	const void *made = NULL;
+	lk_error unused;
+	size_t length = lk_law_part_length(series);
+	*out = NULL;
+	if (law->features == 0) return LK_OK;
+	LK_TRY(
+		lk_calibration_made(LK_CALIBRATION_KERNEL_TREES, corrections_make, &made, &unused));
+	const struct corrections *all = made;
+	for (int i = 0; i < all->count; i++) { /* later rows have precedence */
+		const lk_calibration_row *row = all->at[i].row;
+		if (strcmp(row->subject, law->family) == 0 && strlen(row->variant) == length &&
+		    strncmp(row->variant, series->kind, length) == 0)
+			*out = &all->at[i].trees;
+	}
+	return LK_OK;
+}
+
+double lk_law_corrected(const lk_law *law, const double *numbers, const lk_trees *trees,
+                        const lk_law_call *call, const lk_law_series *series) {
+	double seconds = law->seconds(numbers, call);
+	float x[LK_TREE_FEATURES];
+	if (!trees || trees->count == 0) return seconds;
+	law->describe(numbers, call, series, x);
+	/* a user's file may hold any trees */
+	return seconds * exp(fmin(fmax(lk_trees_at(trees, x), -2), 2));
+}
+
+double lk_law_seconds(const lk_law_fit *fit, const lk_law_call *call) {
+	return lk_law_corrected(fit->law, fit->numbers, fit->trees, call, fit->series);
+}
+
+/* ---- the nearest row ---- */
+
+enum { WORDS = 6 };
+
+/* Whether each word of a variant differs from what is wanted; false if the variant has another
+ * form: such a row matches nothing. An empty wanted word matches any. */
+static bool compare_words(const char *variant, const char *const wanted[WORDS],
+                          bool differs[WORDS]) {
+	for (int i = 0; i < WORDS; i++) {
+		size_t length = strcspn(variant, " ");
+		if (length == 0) return false;
+		differs[i] = *wanted[i] && (strlen(wanted[i]) != length ||
+		                            strncmp(variant, wanted[i], length) != 0);
+		variant += length + strspn(variant + length, " ");
+	}
+	return true;
+}
+
+/* How far a row is from what runs: the first difference counts more than all later ones. INFINITY:
+ * another kind or format. */
 static double distance(const struct entry *entry, const lk_device *device,
-                       const lk_law_series *series) {
+                       const lk_law_series *series, bool *same) {
+	const char *const wanted[WORDS] = {
+		series->kind,    series->format,  series->kernel,
+		series->library, series->release, series->sustained ? "sustained" : "short"};
+	bool differs[WORDS];
+	if (!compare_words(entry->row->variant, wanted, differs) || differs[0] || differs[1])
+		return INFINITY;
 	const lk_device *from = entry->device;
 	double device_far = from == device ? 0 : from->arch == device->arch ? 1 : 2;
 	double sheets = from == device
 	                    ? 0
 	                    : fabs(log(lk_peak_flops(from, LK_BF16) / lk_peak_flops(device, LK_BF16))) +
 	                          fabs(log(from->memory_rate / device->memory_rate));
-	double words = 8 * differs(series->kernel, entry->series.kernel) +
-	               4 * (series->sustained != entry->series.sustained) +
-	               2 * differs(series->library, entry->series.library) +
-	               differs(series->release, entry->series.release);
+	double words = 8 * differs[2] + 4 * differs[5] + 2 * differs[3] + differs[4];
+	*same = words == 0;
 	return device_far * 1e3 + words * 10 + fmin(sheets, 9);
 }
 
-static lk_law_basis basis_of(const struct entry *entry, const lk_device *device,
-                             const lk_law_series *series) {
-	if (entry->device != device)
-		return entry->device->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
-	bool same = !differs(series->kernel, entry->series.kernel) &&
-	            !differs(series->library, entry->series.library) &&
-	            !differs(series->release, entry->series.release) &&
-	            series->sustained == entry->series.sustained;
+static lk_law_basis basis_of(const lk_device *from, const lk_device *device, bool same) {
+	if (from != device)
+		return from->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
@@ -157,20 +230,20 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 	double least = INFINITY;
 	lk_error unused;
 	if (entries_in_use(&entries, &unused) != LK_OK) return false;
+	*out = (lk_law_fit){.law = law, .series = series};
 	for (int i = 0; i < entries->count; i++) {
 		const struct entry *entry = &entries->at[i];
-		if (entry->law != law || entry->device == without ||
-		    differs(series->kind, entry->series.kind) ||
-		    strcmp(series->format, entry->series.format) != 0)
-			continue;
-		double far = distance(entry, device, series);
-		if (far <= least) { /* later rows have precedence */
+		bool same = false;
+		if (entry->law != law || entry->device == without) continue;
+		double far = distance(entry, device, series, &same);
+		if (isfinite(far) && far <= least) { /* later rows have precedence */
 			least = far;
 			best = entry;
+			out->basis = basis_of(entry->device, device, same);
 		}
 	}
-	if (!best) return false;
-	*out = (lk_law_fit){.law = law, .row = best->row, .basis = basis_of(best, device, series)};
+	if (!best || correction_of(law, series, &out->trees) != LK_OK) return false;
+	out->row = best->row;
 	for (int i = 0; i < law->count; i++)
 		out->numbers[i] =
 			lk_calibration_value(best->row, law->numbers[i].name, law->numbers[i].start);
