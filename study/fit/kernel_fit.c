@@ -87,13 +87,26 @@ static void draw(const lk_kernel_group *group, int without, struct sample *out) 
 	}
 }
 
+/* Numbers that rows do not determine, such as the factor of a head size that none has, keep their
+ * start. */
+static void reset_undetermined(struct sample *sample, double *x, double least) {
+	static const double gain = 1e-3;
+	for (int i = 0; i < sample->law->count; i++) {
+		double found = x[i];
+		x[i] = sample->law->numbers[i].start;
+		if (!(sample_error(x, sample) <= least * (1 + gain))) x[i] = found;
+	}
+}
+
 lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbers, lk_error *err) {
 	struct sample *sample = malloc(sizeof *sample);
 	if (!sample) return lk_oom(err);
+	double least;
 	sample->law = group->rows[0]->law;
 	draw(group, without, sample);
 	lk_fit_simplex(sample->law->numbers, sample->law->count,
-	               EVALUATIONS_PER_NUMBER * sample->law->count, sample_error, sample, numbers, NULL);
+	               EVALUATIONS_PER_NUMBER * sample->law->count, sample_error, sample, numbers, &least);
+	reset_undetermined(sample, numbers, least);
 	free(sample);
 	return LK_OK;
 }

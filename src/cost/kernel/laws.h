@@ -11,6 +11,7 @@
 #include "base/fit.h"
 #include "base/trees.h"
 #include "cost/calibration/calibration.h"
+#include "cost/kernel/kernel.h"
 #include "graph/graph.h"
 #include "hw/hw.h"
 
@@ -135,6 +136,19 @@ typedef struct lk_attention_parts {
 /* Seconds of the law and its terms. */
 double lk_attention_parts_of(const double *numbers, const lk_law_call *call,
                              lk_attention_parts *out);
+
+/* One forward pass of training; heads of one device; a window of 0 is none. */
+typedef struct lk_attention_shape {
+	double batch, queries, keys, heads, kv_heads, head, window;
+	bool causal;
+} lk_attention_shape;
+
+/* Seconds of a forward pass in 16 bits alone (attention.c): by the law where the kernel was measured
+ * on the device or a relative (FlashAttention 2 on Ampere, 3 on Hopper), without its learned
+ * correction, so that more work never takes less time; else by published rates, and `basis` is
+ * LK_LAW_ARCHITECTURE. The published rates know no window. */
+double lk_attention_forward_seconds(const lk_device *device, lk_attention_kernel kernel,
+                                    const lk_attention_shape *shape, lk_law_basis *basis);
 
 /* ---- multi-head latent attention (law_mla.c) ---- */
 
