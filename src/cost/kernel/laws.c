@@ -142,8 +142,9 @@ size_t lk_law_part_length(const lk_law_series *series) {
 	return strcspn(series->kind, "_");
 }
 
+/* The correction that was fitted together with a row's numbers: of the same source and date. */
 static lk_status correction_of(const lk_law *law, const lk_law_series *series,
-                               const lk_trees **out) {
+                               const lk_calibration_row *of, const lk_trees **out) {
 	const void *made = NULL;
 	lk_error unused;
 	size_t length = lk_law_part_length(series);
@@ -155,7 +156,8 @@ static lk_status correction_of(const lk_law *law, const lk_law_series *series,
 	for (int i = 0; i < all->count; i++) { /* later rows have precedence */
 		const lk_calibration_row *row = all->at[i].row;
 		if (strcmp(row->subject, law->family) == 0 && strlen(row->variant) == length &&
-		    strncmp(row->variant, series->kind, length) == 0)
+		    strncmp(row->variant, series->kind, length) == 0 &&
+		    strcmp(row->source, of->source) == 0 && strcmp(row->date, of->date) == 0)
 			*out = &all->at[i].trees;
 	}
 	return LK_OK;
@@ -242,7 +244,7 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 			out->basis = basis_of(entry->device, device, same);
 		}
 	}
-	if (!best || correction_of(law, series, &out->trees) != LK_OK) return false;
+	if (!best || correction_of(law, series, best->row, &out->trees) != LK_OK) return false;
 	out->row = best->row;
 	for (int i = 0; i < law->count; i++)
 		out->numbers[i] =

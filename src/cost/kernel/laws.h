@@ -98,7 +98,8 @@ lk_status lk_laws_ready(lk_error *err);
 double lk_law_seconds(const lk_law_fit *fit, const lk_law_call *call);
 
 /* The part of a series' law: "context" of "context_bf16". Rows of a part share one correction, the
- * calibration row "trees" of the law's family with the part as variant. */
+ * calibration row "trees" of the law's family with the part as variant; it holds for rows of its
+ * source and date. */
 size_t lk_law_part_length(const lk_law_series *series);
 /* Seconds with a correction; trees may be NULL. */
 double lk_law_corrected(const lk_law *law, const double *numbers, const lk_trees *trees,
