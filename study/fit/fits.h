@@ -106,8 +106,6 @@ enum { LK_KERNEL_FOLDS = 5 };
 /* Divide the rows that are not refused into groups; memory from the arena. */
 lk_status lk_kernel_groups_of(lk_arena *arena, const lk_kernel_rows *rows, lk_kernel_group **groups,
                               size_t *count, lk_error *err);
-/* The fold of a row: whole shapes. */
-int lk_kernel_fold(const lk_kernel_row *row);
 /* Fit numbers[law->count] to the rows outside a fold; -1: to all. */
 lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbers, lk_error *err);
 /* Fill seconds[row] of every row of a group that is large enough, from fits without its fold. */
@@ -125,12 +123,14 @@ typedef double lk_law_row_numbers[LK_LAW_NUMBERS];
 /* What a correction is fitted to. */
 typedef struct lk_kernel_part {
 	const lk_law *law;
-	const lk_kernel_group *groups; /* all: those of the part are chosen */
+	const lk_kernel_group *groups;     /* all: those of the part are chosen */
 	const lk_law_row_numbers *numbers; /* of each group; a rate of 0: not fitted */
 	size_t count;
 	const lk_law_series *series; /* one of the part */
 } lk_kernel_part;
 
+/* The fold of a row: whole shapes. */
+int lk_kernel_fold(const lk_kernel_row *row);
 /* Whether a group is of the part. */
 bool lk_kernel_part_has(const lk_kernel_part *part, const lk_kernel_group *group);
 /* The first group of each part whose law has a correction; [count] at most. */

@@ -55,10 +55,6 @@ lk_status lk_kernel_groups_of(lk_arena *arena, const lk_kernel_rows *rows, lk_ke
 
 /* ---- a fit ---- */
 
-int lk_kernel_fold(const lk_kernel_row *row) {
-	return (int)(lk_hash64(row->shape) % LK_KERNEL_FOLDS);
-}
-
 struct sample {
 	const lk_law *law;
 	const lk_kernel_row *rows[SAMPLE];
@@ -105,15 +101,16 @@ lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbe
 	sample->law = group->rows[0]->law;
 	draw(group, without, sample);
 	lk_fit_simplex(sample->law->numbers, sample->law->count,
-	               EVALUATIONS_PER_NUMBER * sample->law->count, sample_error, sample, numbers, &least);
+	               EVALUATIONS_PER_NUMBER * sample->law->count, sample_error, sample, numbers,
+	               &least);
 	reset_undetermined(sample, numbers, least);
 	free(sample);
 	return LK_OK;
 }
 
 static double miss(const lk_kernel_row *row, const double *numbers, const lk_trees *trees) {
-	return fabs(log(lk_law_corrected(row->law, numbers, trees, &row->call, &row->series) /
-	                row->seconds));
+	return fabs(
+		log(lk_law_corrected(row->law, numbers, trees, &row->call, &row->series) / row->seconds));
 }
 
 /* ---- fits of all groups, and of the corrections of their parts ---- */
@@ -159,8 +156,8 @@ static void cross_part(const struct fitting *fitting, const lk_kernel_part *part
 		for (size_t i = 0; i < group->count; i++) {
 			const lk_kernel_row *row = group->rows[i];
 			if (lk_kernel_fold(row) == fold)
-				fitting->seconds[row - fitting->rows] = lk_law_corrected(
-					row->law, part->numbers[g], trees, &row->call, &row->series);
+				fitting->seconds[row - fitting->rows] =
+					lk_law_corrected(row->law, part->numbers[g], trees, &row->call, &row->series);
 		}
 	}
 }
@@ -230,7 +227,8 @@ static lk_status cross_device(const struct fitting *fitting, const lk_kernel_par
                               const lk_device *device, lk_error *err) {
 	lk_arena room = LK_ARENA_INIT;
 	lk_trees *trees = LK_NEW(&room, lk_trees);
-	lk_status status = trees ? lk_kernel_trees_fit(&room, part, -1, device, trees, err) : lk_oom(err);
+	lk_status status =
+		trees ? lk_kernel_trees_fit(&room, part, -1, device, trees, err) : lk_oom(err);
 	for (size_t g = 0; status == LK_OK && g < part->count; g++) {
 		const lk_kernel_group *group = &part->groups[g];
 		lk_law_fit fit;
@@ -320,9 +318,9 @@ static lk_status put_trees(const struct fitting *fitting, size_t part,
 	const lk_kernel_row *first = fitting->groups[fitting->first[part]].rows[0];
 	const lk_trees *trees = &fitting->trees[part];
 	if (trees->count == 0) return LK_OK;
-	const char *variant = lk_arena_printf(&out->arena, "%.*s",
-	                                      (int)lk_law_part_length(&first->series),
-	                                      first->series.kind),
+	const char *variant =
+				   lk_arena_printf(&out->arena, "%.*s", (int)lk_law_part_length(&first->series),
+	                               first->series.kind),
 			   *text = lk_trees_text(&out->arena, trees);
 	lk_calibration_row *row =
 		variant && text ? lk_calibration_add(out, "trees", first->law->family, variant) : NULL;
@@ -353,8 +351,7 @@ static lk_status put_part(const struct fitting *fitting, size_t part, double *mi
 	}
 	for (size_t g = 0; status == LK_OK && g < fitting->count; g++) {
 		const lk_kernel_group *group = &fitting->groups[g];
-		bool member = of.law ? lk_kernel_part_has(&of, group)
-		                     : group->rows[0]->law->features == 0;
+		bool member = of.law ? lk_kernel_part_has(&of, group) : group->rows[0]->law->features == 0;
 		if (member && group->count >= LEAST_ROWS)
 			status = put_group(group, fitting->numbers[g], &by, misses, like, out, err);
 	}
@@ -372,8 +369,7 @@ lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, con
 	                           .date = lk_arena_strdup(&out->arena, date)};
 	double *misses = LK_ARRAY(&arena, double, rows->count + 1);
 	lk_status status = misses && like.source && like.date ? LK_OK : lk_oom(err);
-	if (status == LK_OK)
-		status = lk_kernel_groups_of(&arena, rows, &groups, &fitting.count, err);
+	if (status == LK_OK) status = lk_kernel_groups_of(&arena, rows, &groups, &fitting.count, err);
 	if (status == LK_OK) {
 		fitting.groups = groups;
 		status = fit_all(&arena, &fitting, err);

@@ -11,6 +11,10 @@
 
 enum { ROWS = 60000, ROWS_PER_TREE = 150, TREES_LEAST = 2, TREES = 400 };
 
+int lk_kernel_fold(const lk_kernel_row *row) {
+	return (int)(lk_hash64(row->shape) % LK_KERNEL_FOLDS);
+}
+
 bool lk_kernel_part_has(const lk_kernel_part *part, const lk_kernel_group *group) {
 	const lk_law_series *series = &group->rows[0]->series;
 	size_t length = lk_law_part_length(part->series);

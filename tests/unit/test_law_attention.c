@@ -22,8 +22,8 @@ static uint64_t below(uint64_t seed, uint64_t which, uint64_t count) {
 }
 
 static const lk_device *device_at_random(uint64_t seed) {
-	static const char *const names[] = {"a100-sxm-80", "h100-sxm", "h200", "b200", "gb200",
-	                                    "rtx-pro-6000", "mi300x"};
+	static const char *const names[] = {"a100-sxm-80", "h100-sxm",     "h200",  "b200",
+	                                    "gb200",       "rtx-pro-6000", "mi300x"};
 	const lk_device *device = lk_device_find(names[below(seed, 90, 7)]);
 	assert_non_null(device);
 	return device;
@@ -128,7 +128,8 @@ static void terms_follow_the_formula(void **state) {
 		double heads = size[LK_ATTENTION_BATCH] * size[LK_ATTENTION_HEADS];
 		assert_true(fabs(parts.loose - heads * ceil(size[LK_ATTENTION_QUERIES] / 128)) < 1e-6);
 		assert_true(parts.packed <= parts.loose);
-		assert_true(parts.units >= parts.packed / ROUNDING && parts.units <= parts.loose * ROUNDING);
+		assert_true(parts.units >= parts.packed / ROUNDING &&
+		            parts.units <= parts.loose * ROUNDING);
 		if (size[LK_ATTENTION_CAUSAL] > 0) {
 			double waste = parts.keys - counted_keys(size, parts.window);
 			assert_true(waste >= -1 && waste <= 128.5);

@@ -115,8 +115,7 @@ double lk_attention_forward_seconds(const lk_device *device, lk_attention_kernel
 	lk_law_fit fit;
 	*basis = LK_LAW_ARCHITECTURE;
 	if (!measured->name || device->arch != measured->arch ||
-	    !lk_law_find(&lk_law_attention, device, &series, NULL, &fit) ||
-	    fit.basis > LK_LAW_RELATIVE)
+	    !lk_law_find(&lk_law_attention, device, &series, NULL, &fit) || fit.basis > LK_LAW_RELATIVE)
 		return published_seconds(device, kernel, shape);
 	lk_law_call call = {.device = device, .format = lk_law_format_find("bf16")};
 	call.size[LK_ATTENTION_BATCH] = shape->batch;

@@ -43,15 +43,24 @@ enum {
 };
 
 static const lk_fit_number numbers[NUMBERS] = {
-	[RATE] = {"rate", .6, .002, 3, true},         [START] = {"start_us", 8, .5, 200, true},
-	[UNIT] = {"unit_us", 2, .01, 50, true},       [BLEND] = {"blend", 2, 1, 12, true},
-	[MEMORY] = {"memory", .7, .02, 4, true},      [ALONE] = {"alone", .8, .05, 4, true},
-	[SKIP] = {"skip", .9, 0, 1, false},           [PACK] = {"pack", .7, 0, 1, false},
-	[GROUP] = {"group", 24, .9, 130, true},       [SPLIT] = {"split", 256, 16, 1e5, true},
-	[COMBINE] = {"combine_us", 1, .01, 50, true}, [LANES] = {"lanes", 1, .05, 8, true},
-	[HEAD_64] = {"head_64", 1.2, .3, 4, true},    [HEAD_192] = {"head_192", 1, .3, 6, true},
-	[HEAD_256] = {"head_256", 1, .3, 6, true},    [HEAD_512] = {"head_512", 1, .3, 10, true},
-	[ODD] = {"odd", 1.1, .5, 8, true},            [WIDE] = {"wide", .3, 0, 2, false},
+	[RATE] = {"rate", .6, .002, 3, true},
+	[START] = {"start_us", 8, .5, 200, true},
+	[UNIT] = {"unit_us", 2, .01, 50, true},
+	[BLEND] = {"blend", 2, 1, 12, true},
+	[MEMORY] = {"memory", .7, .02, 4, true},
+	[ALONE] = {"alone", .8, .05, 4, true},
+	[SKIP] = {"skip", .9, 0, 1, false},
+	[PACK] = {"pack", .7, 0, 1, false},
+	[GROUP] = {"group", 24, .9, 130, true},
+	[SPLIT] = {"split", 256, 16, 1e5, true},
+	[COMBINE] = {"combine_us", 1, .01, 50, true},
+	[LANES] = {"lanes", 1, .05, 8, true},
+	[HEAD_64] = {"head_64", 1.2, .3, 4, true},
+	[HEAD_192] = {"head_192", 1, .3, 6, true},
+	[HEAD_256] = {"head_256", 1, .3, 6, true},
+	[HEAD_512] = {"head_512", 1, .3, 10, true},
+	[ODD] = {"odd", 1.1, .5, 8, true},
+	[WIDE] = {"wide", .3, 0, 2, false},
 };
 
 /* Time per key and element over that at head size 128, between the sizes of the numbers by
@@ -121,8 +130,8 @@ double lk_attention_parts_of(const double *x, const lk_law_call *call, lk_attent
 	out->longest = out->most / out->splits * tau * x[ALONE] + unit;
 	out->memory = attention_bytes(size, out->window) / (x[MEMORY] * device->memory_rate);
 	double most = fmax(out->total, fmax(out->longest, out->memory)), p = x[BLEND];
-	double sum = pow(out->total / most, p) + pow(out->longest / most, p) +
-	             pow(out->memory / most, p);
+	double sum =
+		pow(out->total / most, p) + pow(out->longest / most, p) + pow(out->memory / most, p);
 	out->start = x[START] * 1e-6 + (cached && out->most > x[SPLIT] ? x[COMBINE] * 1e-6 : 0);
 	return most * pow(sum, 1 / p) + out->start;
 }
@@ -136,9 +145,11 @@ static double attention_seconds(const double *x, const lk_law_call *call) {
 
 /* Place of the first word that the kernel's name holds. */
 static int kernel_class(const char *kernel) {
-	static const char *const words[] = {"fa2", "fa3", "fa4", "v3", "v4", "decode", "prefill", "mla",
-	                                    "trtllm", "flow_flashinfer", "flashinfer", "triton",
-	                                    "flow", "vit", "flash_attention", "flash"};
+	static const char *const words[] = {
+		"fa2",        "fa3",     "fa4",  "v3",     "v4",
+		"decode",     "prefill", "mla",  "trtllm", "flow_flashinfer",
+		"flashinfer", "triton",  "flow", "vit",    "flash_attention",
+		"flash"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(kernel, words[i])) return (int)i;
 	return -1;
@@ -208,10 +219,14 @@ static void attention_describe(const double *x, const lk_law_call *call,
 		batch * heads * queries * keys * head,
 	};
 	const float plain[PLAIN] = {
-		filled(parts.units, sms),  filled(parts.loose, sms),
-		filled(parts.packed, sms), (float)(heads / kv_heads),
-		(float)head,               (float)size[LK_ATTENTION_CACHE],
-		(float)x[PACK],            (float)x[START],
+		filled(parts.units, sms),
+		filled(parts.loose, sms),
+		filled(parts.packed, sms),
+		(float)(heads / kv_heads),
+		(float)head,
+		(float)size[LK_ATTENTION_CACHE],
+		(float)x[PACK],
+		(float)x[START],
 	};
 	for (int i = 0; i < LOGS; i++) out[i] = log_of(logs[i]);
 	for (int i = 0; i < PLAIN; i++) out[LOGS + i] = plain[i];

@@ -13,16 +13,37 @@
 
 #include <math.h>
 
-enum { TILE = 128, HIDDEN = 7168, QUERY_RANK = 1536, LATENT = 512, ROPE = 64, NOPE = 128, VALUE = 128 };
+enum {
+	TILE = 128,
+	HIDDEN = 7168,
+	QUERY_RANK = 1536,
+	LATENT = 512,
+	ROPE = 64,
+	NOPE = 128,
+	VALUE = 128
+};
 
-enum { RATE, START, UNIT, BLEND, MEMORY, ALONE, SPLIT, LANES, ABSORBED, PRODUCTS, WEIGHTS, NUMBERS };
+enum {
+	RATE,
+	START,
+	UNIT,
+	BLEND,
+	MEMORY,
+	ALONE,
+	SPLIT,
+	LANES,
+	ABSORBED,
+	PRODUCTS,
+	WEIGHTS,
+	NUMBERS
+};
 
 static const lk_fit_number numbers[NUMBERS] = {
-	[RATE] = {"rate", .5, .002, 3, true},        [START] = {"start_us", 10, .5, 3000, true},
-	[UNIT] = {"unit_us", 2, .01, 50, true},      [BLEND] = {"blend", 2, 1, 12, true},
-	[MEMORY] = {"memory", .7, .02, 4, true},     [ALONE] = {"alone", .8, .05, 4, true},
-	[SPLIT] = {"split", 256, 16, 1e5, true},     [LANES] = {"lanes", 1, .05, 8, true},
-	[ABSORBED] = {"absorbed", .1, 0, 1, false},  [PRODUCTS] = {"products", .6, .01, 4, true},
+	[RATE] = {"rate", .5, .002, 3, true},       [START] = {"start_us", 10, .5, 3000, true},
+	[UNIT] = {"unit_us", 2, .01, 50, true},     [BLEND] = {"blend", 2, 1, 12, true},
+	[MEMORY] = {"memory", .7, .02, 4, true},    [ALONE] = {"alone", .8, .05, 4, true},
+	[SPLIT] = {"split", 256, 16, 1e5, true},    [LANES] = {"lanes", 1, .05, 8, true},
+	[ABSORBED] = {"absorbed", .1, 0, 1, false}, [PRODUCTS] = {"products", .6, .01, 4, true},
 	[WEIGHTS] = {"weights", 1.5, .1, 4, true},
 };
 
@@ -32,13 +53,13 @@ struct products {
 };
 
 static struct products products_of(const double *size, double width) {
-	double heads = size[LK_MLA_HEADS],
-		   rows = size[LK_MLA_BATCH] * fmax(size[LK_MLA_QUERIES], 1);
+	double heads = size[LK_MLA_HEADS], rows = size[LK_MLA_BATCH] * fmax(size[LK_MLA_QUERIES], 1);
 	switch ((lk_mla_part)size[LK_MLA_PART]) {
 	case LK_MLA_ATTENTION: return (struct products){0, 0};
 	case LK_MLA_ABSORB:
 		return (struct products){2 * rows * heads * NOPE * LATENT,
-		                         heads * NOPE * LATENT * width + 2 * rows * heads * (NOPE + LATENT)};
+		                         heads * NOPE * LATENT * width +
+		                             2 * rows * heads * (NOPE + LATENT)};
 	case LK_MLA_MODULE: break;
 	}
 	double weights = HIDDEN * (QUERY_RANK + LATENT + ROPE) + QUERY_RANK * heads * (NOPE + ROPE) +
@@ -54,14 +75,14 @@ struct parts {
 static double mla_parts_of(const double *x, const lk_law_call *call, struct parts *out) {
 	const double *size = call->size;
 	const lk_device *device = call->device;
-	double sms = device->sms > 0 ? device->sms : 1, peak = lk_peak_flops(device, call->format->units);
+	double sms = device->sms > 0 ? device->sms : 1,
+		   peak = lk_peak_flops(device, call->format->units);
 	double batch = size[LK_MLA_BATCH], queries = size[LK_MLA_QUERIES], keys = size[LK_MLA_KEYS],
 		   heads = size[LK_MLA_HEADS];
 	struct products products = products_of(size, x[WEIGHTS]);
-	out->products = products.flops / (peak * x[PRODUCTS]);
-	double bytes = products.bytes;
 	bool generation = size[LK_MLA_GENERATION] > 0;
-	*out = (struct parts){.products = out->products, .splits = 1};
+	double bytes = products.bytes;
+	*out = (struct parts){.products = products.flops / (peak * x[PRODUCTS]), .splits = 1};
 	if ((lk_mla_part)size[LK_MLA_PART] != LK_MLA_ABSORB) {
 		double absorbed = generation ? 1 : x[ABSORBED];
 		double pair = (NOPE + ROPE + VALUE) * (1 - absorbed) + (2 * LATENT + ROPE) * absorbed;
@@ -80,8 +101,8 @@ static double mla_parts_of(const double *x, const lk_law_call *call, struct part
 	out->memory = bytes / (x[MEMORY] * device->memory_rate);
 	double attention = out->total + out->products, p = x[BLEND];
 	double most = fmax(attention, fmax(out->longest, out->memory));
-	double sum = pow(attention / most, p) + pow(out->longest / most, p) +
-	             pow(out->memory / most, p);
+	double sum =
+		pow(attention / most, p) + pow(out->longest / most, p) + pow(out->memory / most, p);
 	return most * pow(sum, 1 / p) + x[START] * 1e-6;
 }
 

@@ -119,8 +119,8 @@ static bool corrects(const lk_calibration_row *row) {
 	return law && law->features > 0 && strcmp(row->family, "trees") == 0;
 }
 
-static lk_status corrections_make(const lk_calibration *rows, lk_arena *arena, const void **out,
-                                  lk_error *err) {
+static lk_status law_trees_make(const lk_calibration *rows, lk_arena *arena, const void **out,
+                                lk_error *err) {
 	struct corrections *made = LK_NEW(arena, struct corrections);
 	int count = 0;
 	for (size_t i = 0; i < rows->rows.count; i++) count += corrects(&rows->rows.at[i]);
@@ -150,8 +150,7 @@ static lk_status correction_of(const lk_law *law, const lk_law_series *series,
 	size_t length = lk_law_part_length(series);
 	*out = NULL;
 	if (law->features == 0) return LK_OK;
-	LK_TRY(
-		lk_calibration_made(LK_CALIBRATION_KERNEL_TREES, corrections_make, &made, &unused));
+	LK_TRY(lk_calibration_made(LK_CALIBRATION_KERNEL_TREES, law_trees_make, &made, &unused));
 	const struct corrections *all = made;
 	for (int i = 0; i < all->count; i++) { /* later rows have precedence */
 		const lk_calibration_row *row = all->at[i].row;
@@ -188,8 +187,8 @@ static bool compare_words(const char *variant, const char *const wanted[WORDS],
 	for (int i = 0; i < WORDS; i++) {
 		size_t length = strcspn(variant, " ");
 		if (length == 0) return false;
-		differs[i] = *wanted[i] && (strlen(wanted[i]) != length ||
-		                            strncmp(variant, wanted[i], length) != 0);
+		differs[i] =
+			*wanted[i] && (strlen(wanted[i]) != length || strncmp(variant, wanted[i], length) != 0);
 		variant += length + strspn(variant + length, " ");
 	}
 	return true;
@@ -199,9 +198,9 @@ static bool compare_words(const char *variant, const char *const wanted[WORDS],
  * another kind or format. */
 static double distance(const struct entry *entry, const lk_device *device,
                        const lk_law_series *series, bool *same) {
-	const char *const wanted[WORDS] = {
-		series->kind,    series->format,  series->kernel,
-		series->library, series->release, series->sustained ? "sustained" : "short"};
+	const char *const wanted[WORDS] = {series->kind,    series->format,
+	                                   series->kernel,  series->library,
+	                                   series->release, series->sustained ? "sustained" : "short"};
 	bool differs[WORDS];
 	if (!compare_words(entry->row->variant, wanted, differs) || differs[0] || differs[1])
 		return INFINITY;
@@ -217,8 +216,7 @@ static double distance(const struct entry *entry, const lk_device *device,
 }
 
 static lk_law_basis basis_of(const lk_device *from, const lk_device *device, bool same) {
-	if (from != device)
-		return from->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
+	if (from != device) return from->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
