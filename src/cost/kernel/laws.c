@@ -220,6 +220,12 @@ static lk_law_basis basis_of(const lk_device *from, const lk_device *device, boo
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
+/* Of equally near rows: later ones of the same series have precedence, else those of more points,
+ * which know more shapes. */
+static bool overrides(const lk_calibration_row *row, const lk_calibration_row *best) {
+	return strcmp(row->variant, best->variant) == 0 || row->points > best->points;
+}
+
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out) {
 	/* added to the spread of a row's own fit: whole series, GPUs, architectures left out
@@ -236,7 +242,7 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 		bool same = false;
 		if (entry->law != law || entry->device == without) continue;
 		double far = distance(entry, device, series, &same);
-		if (isfinite(far) && far <= least) { /* later rows have precedence */
+		if (isfinite(far) && (far < least || (far == least && overrides(entry->row, best->row)))) {
 			least = far;
 			best = entry;
 			out->basis = basis_of(entry->device, device, same);
