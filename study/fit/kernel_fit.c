@@ -67,10 +67,10 @@ struct sample {
 
 static double sample_error(const double *x, void *context) {
 	const struct sample *sample = context;
-	double sum = 0;
+	double sum = 0, most = sample->law->outlier > 0 ? sample->law->outlier : INFINITY;
 	for (int i = 0; i < sample->count; i++) {
 		const lk_kernel_row *row = sample->rows[i];
-		sum += fabs(log(sample->law->seconds(x, &row->call) / row->seconds));
+		sum += fmin(fabs(log(sample->law->seconds(x, &row->call) / row->seconds)), most);
 	}
 	return sample->count ? sum / sample->count : 0;
 }

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "tables/tables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/stats.h"
@@ -12,25 +13,58 @@
 
 enum { ROWS = 1 << 22, NAMES = 4096, WORDS = 3, SHAPE = 4 };
 
+struct reader {
+	lk_csv *csv;
+	lk_arena *arena;
+	LK_VEC(const char *) names;
+	const struct kind *kind;
+	lk_expert_loads loads;
+};
+
+/* Rows, experts that are hit and padding of the rank that was measured. */
+static lk_status complete_experts(struct reader *reader, lk_kernel_row *row, lk_error *err) {
+	static const char skew[] = "power_law_";
+	const char *distribution = lk_csv_named(reader->csv, "distribution");
+	lk_expert_routing routing = {.tokens = row->call.size[LK_EXPERTS_TOKENS],
+	                             .experts = row->call.size[LK_EXPERTS_EXPERTS]};
+	LK_TRY(lk_csv_real(reader->csv, lk_csv_column(reader->csv, "topk"), 1, 1e4, &routing.topk, err));
+	LK_TRY(lk_csv_real(reader->csv, lk_csv_column(reader->csv, "ep"), 1, 1e4, &routing.ranks, err));
+	if (strcmp(lk_csv_named(reader->csv, "part"), "experts") != 0)
+		row->refused = "experts together with their dispatch have no law";
+	else if (strncmp(distribution, skew, sizeof skew - 1) == 0) {
+		char *end;
+		routing.skew = strtod(distribution + sizeof skew - 1, &end);
+		if (*end) row->refused = "experts on several ranks at a time have no law";
+	}
+	if (*row->refused) return LK_OK;
+	const lk_expert_load *load = lk_expert_load_of(reader->arena, &reader->loads, &routing);
+	if (!load) return lk_oom(err);
+	row->call.size[LK_EXPERTS_ROWS] = load->rows;
+	row->call.size[LK_EXPERTS_HIT] = load->hit;
+	for (int i = 0; i < LK_EXPERT_TILES; i++)
+		row->call.size[LK_EXPERTS_PADDED + i] = load->padded[i];
+	return LK_OK;
+}
+
 static const struct kind {
 	const char *what;
 	const lk_law *law;
 	const char *series[WORDS]; /* columns whose words are the kind of the series, or "=word" */
 	const char *sizes[LK_LAW_SIZES]; /* columns, in the order of the law */
 	const char *shape[SHAPE];        /* columns that a fold leaves out together */
-	void (*complete)(const lk_csv *csv, lk_kernel_row *row); /* sizes that are words; NULL: none */
+	/* sizes that no column has; NULL: none */
+	lk_status (*complete)(struct reader *reader, lk_kernel_row *row, lk_error *err);
 } kinds[] = {
+	{"experts",
+     &lk_law_experts,
+     {"=experts"},
+     {"tokens", "hidden", "inter", "experts", "tp", "gated"},
+     {"hidden", "inter", "experts", "topk"},
+     complete_experts},
 	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
-
-struct reader {
-	lk_csv *csv;
-	lk_arena *arena;
-	LK_VEC(const char *) names;
-	const struct kind *kind;
-};
 
 /* A text that many rows share, stored once. */
 static const char *keep(struct reader *reader, const char *text) {
@@ -85,7 +119,7 @@ static const char *keep_word(struct reader *reader, const char *column) {
 	return keep(reader, word);
 }
 
-static lk_status read_sizes(const struct reader *reader, lk_kernel_row *row, lk_error *err) {
+static lk_status read_sizes(struct reader *reader, lk_kernel_row *row, lk_error *err) {
 	const struct kind *kind = reader->kind;
 	for (int i = 0; i < LK_LAW_SIZES && kind->sizes[i]; i++) {
 		int column = lk_csv_column(reader->csv, kind->sizes[i]);
@@ -97,8 +131,7 @@ static lk_status read_sizes(const struct reader *reader, lk_kernel_row *row, lk_
 		const char *field = lk_csv_named(reader->csv, kind->shape[i]);
 		row->shape = lk_hash_bytes(row->shape + 1, field, strlen(field));
 	}
-	if (kind->complete) kind->complete(reader->csv, row);
-	return LK_OK;
+	return kind->complete ? kind->complete(reader, row, err) : LK_OK;
 }
 
 /* "m 4096 n 1024 k 8192" */

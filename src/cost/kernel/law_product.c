@@ -51,4 +51,8 @@ static void product_carry(double *x, const lk_device *from, const lk_device *to)
 	x[CAST] *= slower;
 }
 
-const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry};
+const lk_law lk_law_product = {.family = "product",
+                               .numbers = numbers,
+                               .count = NUMBERS,
+                               .seconds = product_seconds,
+                               .carry = product_carry};

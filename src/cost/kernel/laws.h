@@ -41,9 +41,28 @@ typedef struct lk_law {
 	double (*seconds)(const double *numbers, const lk_law_call *call);
 	/* Change numbers fitted on one device for a relative; NULL: they carry over as they are. */
 	void (*carry)(double *numbers, const lk_device *from, const lk_device *to);
+	/* A fit counts a larger |ln(predicted / measured)| as this: what it stands for is another
+	 * kernel than the law's (a fallback of an autotuner). 0: every miss counts in full. */
+	double outlier;
 } lk_law;
 
-extern const lk_law lk_law_product;
+/* Sizes of lk_law_experts. Rows, experts that are hit, and rows padded to whole tiles are those of
+ * the rank; the columns of its experts are inter / tp. */
+enum {
+	LK_EXPERTS_TOKENS,
+	LK_EXPERTS_HIDDEN,
+	LK_EXPERTS_INTER,
+	LK_EXPERTS_EXPERTS,
+	LK_EXPERTS_TP,
+	LK_EXPERTS_GATED,
+	LK_EXPERTS_ROWS,
+	LK_EXPERTS_HIT,
+	LK_EXPERTS_PADDED,
+	LK_EXPERT_TILES = 3
+};
+#define LK_EXPERT_HEIGHTS {16, 64, 128}
+
+extern const lk_law lk_law_product, lk_law_experts;
 /* All laws; ends with NULL. */
 extern const lk_law *const lk_laws[];
 
