@@ -46,6 +46,94 @@ static lk_status complete_experts(struct reader *reader, lk_kernel_row *row, lk_
 	return LK_OK;
 }
 
+/* Apply a scale: two bytes are read and one is written; find it: two are read. */
+static lk_status complete_quantize(struct reader *reader, lk_kernel_row *row, lk_error *err) {
+	(void)err;
+	bool apply = strcmp(lk_csv_named(reader->csv, "op"), "apply_scale") == 0;
+	row->call.size[LK_QUANTIZE_BYTES] = apply ? 3 : 2;
+	return LK_OK;
+}
+
+/* ---- layers with a state ---- */
+
+/* A kernel's words begin with these. */
+static const struct state_kernel {
+	const char *op, *kernel, *kind;
+	lk_state_kernel what;
+} state_kernels[] = {
+	{"mamba2", "causal_conv1d_fn", "mamba2_convolution", LK_STATE_CONVOLUTION},
+	{"mamba2", "causal_conv1d_update", "mamba2_convolution_step", LK_STATE_CONVOLUTION},
+	{"mamba2", "mamba_chunk_scan", "mamba2_scan", LK_STATE_MAMBA_SCAN},
+	{"gdn", "causal_conv1d_fn", "gdn_convolution", LK_STATE_CONVOLUTION},
+	{"gdn", "causal_conv1d_update", "gdn_convolution_step", LK_STATE_CONVOLUTION},
+	{"gdn", "chunk_gated_delta_rule", "gdn_scan", LK_STATE_DELTA_SCAN},
+	{"gdn", "fused_", "gdn_step", LK_STATE_STEP},
+	{"kda", "causal_conv1d_fn", "kda_convolution", LK_STATE_CONVOLUTION},
+	{"kda", "causal_conv1d_update", "kda_convolution_step", LK_STATE_CONVOLUTION},
+	{"kda", "chunk_kda", "kda_scan", LK_STATE_DELTA_SCAN},
+	{"kda", "flashkda", "kda_scan", LK_STATE_DELTA_SCAN},
+	{"kda", "fused_", "kda_step", LK_STATE_STEP},
+	{"kda", "kda_fused", "kda_step", LK_STATE_STEP},
+	{"mhc_pre", "", "mhc_pre", LK_STATE_MHC_PRE},
+	{"mhc_post", "", "mhc_post", LK_STATE_MHC_POST},
+};
+
+static const struct state_kernel *find_state_kernel(const char *op, const char *kernel) {
+	for (size_t i = 0; i < sizeof state_kernels / sizeof *state_kernels; i++) {
+		const struct state_kernel *known = &state_kernels[i];
+		if (strcmp(known->op, op) == 0 && strncmp(kernel, known->kernel, strlen(known->kernel)) == 0)
+			return known;
+	}
+	return NULL;
+}
+
+static lk_status real_or_none(struct reader *reader, const char *name, double *out, lk_error *err) {
+	int column = lk_csv_column(reader->csv, name);
+	*out = 0;
+	if (column < 0 || !*lk_csv_field(reader->csv, column)) return LK_OK;
+	return lk_csv_real(reader->csv, column, 0, 1e9, out, err);
+}
+
+/* The convolution of a gated delta net covers queries, keys and values; some engines time it over
+ * as many channels as the keys have. */
+static double convolved(const lk_kernel_row *row, const lk_state_layer *layer) {
+	bool keys = strcmp(row->series.library, "trtllm") == 0 ||
+	            (strcmp(row->series.library, "sglang") == 0 &&
+	             strncmp(row->series.release, "0.5.1", 5) != 0) ||
+	            strncmp(row->series.release, "0.5.10", 6) == 0 ||
+	            strncmp(row->series.release, "0.5.11", 6) == 0 ||
+	            strncmp(row->series.release, "0.5.13", 6) == 0;
+	double channels = layer->key_heads * layer->key_dim;
+	return strncmp(row->series.kind, "gdn", 3) == 0 && keys
+	           ? channels
+	           : 2 * channels + layer->heads * layer->value_dim;
+}
+
+static lk_status complete_state(struct reader *reader, lk_kernel_row *row, lk_error *err) {
+	const struct state_kernel *known =
+		find_state_kernel(lk_csv_named(reader->csv, "op"), row->series.kernel);
+	lk_state_layer layer = {.batch = row->call.size[0], .length = row->call.size[1]};
+	double states;
+	if (!known) {
+		row->refused = "whole layers of sparse attention have no law";
+		return LK_OK;
+	}
+	LK_TRY(real_or_none(reader, "heads", &layer.heads, err));
+	LK_TRY(real_or_none(reader, "k_heads", &layer.key_heads, err));
+	LK_TRY(real_or_none(reader, "head_dim", &layer.key_dim, err));
+	LK_TRY(real_or_none(reader, "v_head_dim", &layer.value_dim, err));
+	LK_TRY(real_or_none(reader, "d_model", &layer.channels, err));
+	LK_TRY(real_or_none(reader, "d_conv", &layer.window, err));
+	LK_TRY(real_or_none(reader, "d_state", &states, err));
+	LK_TRY(real_or_none(reader, "chunk", &layer.chunk, err));
+	if (states > 0) layer.key_dim = states;
+	layer.kernel = known->what;
+	row->series.kind = known->kind;
+	if (layer.kernel == LK_STATE_CONVOLUTION) layer.channels = convolved(row, &layer);
+	lk_state_amounts(&layer, &row->call);
+	return LK_OK;
+}
+
 static const struct kind {
 	const char *what;
 	const lk_law *law;
@@ -61,7 +149,14 @@ static const struct kind {
      {"tokens", "hidden", "inter", "experts", "tp", "gated"},
      {"hidden", "inter", "experts", "topk"},
      complete_experts},
+	{"layers with a state",
+     &lk_law_state,
+     {"op", "phase"},
+     {"batch", "seq", "prefix", "heads", "k_heads", "d_model", "chunk"},
+     {"model", "heads"},
+     complete_state},
 	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
+	{"quantisation", &lk_law_quantize, {"op"}, {"m", "k"}, {"m", "k"}, complete_quantize},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

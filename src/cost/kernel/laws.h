@@ -62,7 +62,43 @@ enum {
 };
 #define LK_EXPERT_HEIGHTS {16, 64, 128}
 
-extern const lk_law lk_law_product, lk_law_experts;
+/* Sizes of lk_law_quantize: a matrix [m, k], bytes moved per element. */
+enum { LK_QUANTIZE_M, LK_QUANTIZE_K, LK_QUANTIZE_BYTES };
+
+/* Sizes of lk_law_state: what lk_state_amounts fills. */
+enum {
+	LK_STATE_BATCH,
+	LK_STATE_LENGTH,
+	LK_STATE_CHUNK,  /* tokens that are computed together */
+	LK_STATE_CHAINS, /* of a sequence: heads whose chunks follow one another; 0: none */
+	LK_STATE_TOKEN_BYTES,
+	LK_STATE_SEQUENCE_BYTES,
+	LK_STATE_TOKEN_FLOPS,
+};
+
+typedef enum lk_state_kernel {
+	LK_STATE_CONVOLUTION, /* causal, of `window` tokens, over `channels` */
+	LK_STATE_MAMBA_SCAN,
+	LK_STATE_DELTA_SCAN, /* gated delta net, KDA */
+	LK_STATE_STEP,       /* token by token, in generation */
+	LK_STATE_MHC_PRE,    /* hyper-connections of `heads` streams of `channels` */
+	LK_STATE_MHC_POST,
+} lk_state_kernel;
+
+/* One kernel of a layer with a state. Mamba-2: value_dim is the head's, key_dim the state's,
+ * key_heads its groups. */
+typedef struct lk_state_layer {
+	lk_state_kernel kernel;
+	double batch, length;
+	double heads, key_heads, key_dim, value_dim;
+	double channels, window;
+	double chunk; /* of Mamba-2 */
+} lk_state_layer;
+
+/* Fill the sizes of a call of lk_law_state. */
+void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out);
+
+extern const lk_law lk_law_product, lk_law_experts, lk_law_state, lk_law_quantize;
 /* All laws; ends with NULL. */
 extern const lk_law *const lk_laws[];
 
