@@ -13,7 +13,7 @@
 #include "base/stats.h"
 #include "system/parallel.h"
 
-enum { SAMPLE = 700, EVALUATIONS = 500, LEAST_ROWS = 20 };
+enum { SAMPLE = 700, EVALUATIONS = 120 /* per number */, LEAST_ROWS = 20 };
 
 /* ---- series ---- */
 
@@ -67,10 +67,11 @@ struct sample {
 
 static double sample_error(const double *x, void *context) {
 	const struct sample *sample = context;
-	double sum = 0, most = sample->law->outlier > 0 ? sample->law->outlier : INFINITY;
+	double sum = 0, outlier = sample->law->outlier;
 	for (int i = 0; i < sample->count; i++) {
 		const lk_kernel_row *row = sample->rows[i];
-		sum += fmin(fabs(log(sample->law->seconds(x, &row->call) / row->seconds)), most);
+		double one = fabs(log(sample->law->seconds(x, &row->call) / row->seconds));
+		sum += outlier > 0 ? outlier * log1p(one / outlier) : one;
 	}
 	return sample->count ? sum / sample->count : 0;
 }
@@ -92,7 +93,8 @@ lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbe
 	if (!sample) return lk_oom(err);
 	sample->law = group->rows[0]->law;
 	draw(group, without, sample);
-	lk_fit_simplex(sample->law->numbers, sample->law->count, EVALUATIONS, sample_error, sample,
+	lk_fit_simplex(sample->law->numbers, sample->law->count,
+	               EVALUATIONS * sample->law->count, sample_error, sample,
 	               numbers, NULL);
 	free(sample);
 	return LK_OK;

@@ -69,6 +69,10 @@ static void compute_load(const lk_expert_routing *routing, lk_expert_load *load)
 		*load = (lk_expert_load){0};
 		load_balanced(routing, load);
 	}
+	/* the choices of a token lie on different experts, spread as evenly as they can be */
+	bool even = routing->skew == 0;
+	load->reach = even ? fmin(load->rows, routing->tokens)
+	                   : -routing->tokens * expm1(-load->rows / routing->tokens);
 }
 
 const lk_expert_load *lk_expert_load_of(lk_arena *arena, lk_expert_loads *loads,

@@ -41,6 +41,8 @@ static lk_status complete_experts(struct reader *reader, lk_kernel_row *row, lk_
 	if (!load) return lk_oom(err);
 	row->call.size[LK_EXPERTS_ROWS] = load->rows;
 	row->call.size[LK_EXPERTS_HIT] = load->hit;
+	row->call.size[LK_EXPERTS_REACH] = load->reach;
+	row->call.size[LK_EXPERTS_CHOICES] = load->reach * routing.topk;
 	for (int i = 0; i < LK_EXPERT_TILES; i++)
 		row->call.size[LK_EXPERTS_PADDED + i] = load->padded[i];
 	return LK_OK;
@@ -153,7 +155,7 @@ static const struct kind {
      &lk_law_state,
      {"op", "phase"},
      {"batch", "seq", "prefix", "heads", "k_heads", "d_model", "chunk"},
-     {"model", "heads"},
+     {"d_model", "heads", "seq"},
      complete_state},
 	{"linear layers", &lk_law_product, {"=linear"}, {"m", "n", "k"}, {"n", "k"}, NULL},
 	{"quantisation", &lk_law_quantize, {"op"}, {"m", "k"}, {"m", "k"}, complete_quantize},

@@ -284,7 +284,7 @@ typedef struct lk_expert_routing {
 } lk_expert_routing;
 
 typedef struct lk_expert_load {
-	double rows, hit;               /* of the rank: rows, experts with rows */
+	double rows, hit, reach;        /* of the rank: rows, experts with rows, tokens with a row */
 	double padded[LK_EXPERT_TILES]; /* rows when each expert's are padded to whole tiles */
 } lk_expert_load;
 

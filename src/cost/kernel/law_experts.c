@@ -7,7 +7,9 @@
  *     memory   = (weights of the experts that are hit + rows read and written) / (memory * bandwidth)
  *
  * One launch serves all experts: each pads its rows to whole tiles, and experts without rows are
- * not read. A cost per expert is a number of its own, and small. */
+ * not read. A cost per expert is a number of its own, and small. `stray`: the share of the choices
+ * of other ranks' experts, made by tokens that reach this one, that a kernel computes as well
+ * (Marlin: all of them). */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
@@ -26,6 +28,7 @@ enum {
 	ROUTE,
 	START,
 	EXPERT,
+	STRAY,
 	NUMBERS
 };
 
@@ -36,6 +39,7 @@ static const lk_fit_number numbers[NUMBERS] = {
 	[BLEND] = {"blend", 3, 1, 12, true},             [PERMUTE] = {"permute", 8, .1, 200, true},
 	[PASS] = {"pass", 4, .05, 100, true},            [ROUTE] = {"route", 4, .05, 400, true},
 	[START] = {"start_us", 30, 1, 400, true},        [EXPERT] = {"expert_us", .05, .001, 20, true},
+	[STRAY] = {"stray", .1, 0, 1, false},
 };
 
 enum { TILE_N = 128 };
@@ -51,13 +55,14 @@ static double grouped_seconds(const double *x, const lk_law_call *call, double n
 	const lk_device *device = call->device;
 	const lk_law_format *format = call->format;
 	const double *size = call->size;
+	double more = 1 + x[STRAY] * fmax(size[LK_EXPERTS_CHOICES] / size[LK_EXPERTS_ROWS] - 1, 0);
 	double weights = format->weight * size[LK_EXPERTS_HIT] * n * k,
-		   rows = size[LK_EXPERTS_ROWS] * (format->activation * k + 2 * n);
+		   rows = more * size[LK_EXPERTS_ROWS] * (format->activation * k + 2 * n);
 	double cached = 1 + x[CACHE] * exp(-weights / device->l2_bytes);
 	double memory = (weights / cached + rows) / (x[MEMORY] * device->memory_rate), least = INFINITY;
 	double per_sm = x[EFFICIENCY] * lk_peak_flops(device, format->units) / device->sms;
 	for (int t = 0; t < LK_EXPERT_TILES; t++) {
-		double tiles = size[LK_EXPERTS_PADDED + t] / heights[t] * ceil(n / TILE_N),
+		double tiles = more * size[LK_EXPERTS_PADDED + t] / heights[t] * ceil(n / TILE_N),
 			   waves = fmax(tiles / device->sms, 1);
 		waves += x[WAVES] * (ceil(waves) - waves);
 		double rate = per_sm * pow(heights[t] / TILE_N, x[TILES]);
@@ -70,7 +75,7 @@ static double experts_seconds(const double *x, const lk_law_call *call) {
 	const double *size = call->size;
 	double hidden = size[LK_EXPERTS_HIDDEN], inter = size[LK_EXPERTS_INTER] / size[LK_EXPERTS_TP],
 		   gates = size[LK_EXPERTS_GATED] > 0 ? 2 : 1, tokens = size[LK_EXPERTS_TOKENS];
-	double moved = x[PERMUTE] * size[LK_EXPERTS_ROWS] * hidden + x[PASS] * tokens * hidden +
+	double moved = x[PERMUTE] * size[LK_EXPERTS_ROWS] * hidden + x[PASS] * size[LK_EXPERTS_REACH] * hidden +
 	               x[ROUTE] * tokens * size[LK_EXPERTS_EXPERTS];
 	return grouped_seconds(x, call, gates * inter, hidden) +
 	       grouped_seconds(x, call, hidden, inter) + moved / call->device->memory_rate +
@@ -85,4 +90,9 @@ static void experts_carry(double *x, const lk_device *from, const lk_device *to)
 	x[PASS] /= slower;
 }
 
-const lk_law lk_law_experts = {"experts", numbers, NUMBERS, experts_seconds, experts_carry, .4};
+const lk_law lk_law_experts = {.family = "experts",
+                               .numbers = numbers,
+                               .count = NUMBERS,
+                               .seconds = experts_seconds,
+                               .carry = experts_carry,
+                               .outlier = .4};

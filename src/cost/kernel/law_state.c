@@ -1,25 +1,32 @@
 /* law_state.c: kernels of layers with a state, forward: the short causal convolution, the chunked
  * scan of Mamba-2, gated delta nets and KDA, one step of them in generation, and hyper-connections.
  *
- *     time  = (memory^blend + compute^blend + chain^blend)^(1/blend) + start + batch * sequence
+ *     time  = (memory^blend + compute^blend + chain^blend + (batch * sequence)^blend)^(1/blend)
+ *             + start + rows of a chunk * row
  *     chain = chunks of a sequence * step * max(1, batch * chains / (SMs * resident))
  *
- * A sequence is padded to whole chunks. The chunks of one sequence and head follow one another, so a
- * long sequence of few heads waits for its chain whatever the device could do at the same time. What
- * a kernel moves and computes follows from the layer (lk_state_amounts). */
+ * A sequence's last chunk costs a part of a whole one (pad). The chunks of one sequence and head
+ * follow one another, so a long sequence of few heads waits for its chain whatever the device could
+ * do at the same time; so do the rows of a chunk whose triangular system is solved (row). What a
+ * kernel moves and computes follows from the layer (lk_state_amounts); `keys`: further passes over
+ * keys and queries, to norm them and to spread them over the heads of values. */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { EFFICIENCY, MEMORY, STEP, RESIDENT, BLEND, SEQUENCE, START, NUMBERS };
+enum { EFFICIENCY, MEMORY, CACHE, KEYS, PAD, ROW, STEP, RESIDENT, BLEND, SEQUENCE, START, NUMBERS };
 
 static const lk_fit_number numbers[NUMBERS] = {
 	[EFFICIENCY] = {"efficiency", .2, .005, 1, true}, [MEMORY] = {"memory", .5, .01, 2, true},
+	[CACHE] = {"cache", .2, 0, 8, false},
+	[KEYS] = {"keys", 2, .01, 60, true},
+	[PAD] = {"pad", .5, 0, 1, false},
+	[ROW] = {"row_us", .05, .0001, 5, true},
 	[STEP] = {"step_us", .5, .001, 50, true},         [RESIDENT] = {"resident", 1, .25, 8, true},
 	[BLEND] = {"blend", 2, 1, 12, true},              [SEQUENCE] = {"sequence_us", .1, .001, 50, true},
-	[START] = {"start_us", 5, .5, 200, true},
+	[START] = {"start_us", 5, .5, 1000, true},
 };
 
 /* Bytes of an element of activations, and of the state. */
@@ -51,6 +58,7 @@ static void mamba_scan(const lk_state_layer *layer, lk_law_call *out) {
 static void delta_scan(const lk_state_layer *layer, lk_law_call *out) {
 	double heads = layer->heads, keys = layer->key_dim, values = layer->value_dim;
 	out->size[LK_STATE_CHUNK] = CHUNK;
+	out->size[LK_STATE_KEY_CHANNELS] = layer->key_heads * keys;
 	out->size[LK_STATE_CHAINS] = heads;
 	out->size[LK_STATE_TOKEN_BYTES] =
 		NARROW * (2 * layer->key_heads * keys + 2 * heads * values + 2 * heads * (keys + values)) +
@@ -83,6 +91,7 @@ static void connections(const lk_state_layer *layer, double passes, lk_law_call 
 void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out) {
 	out->size[LK_STATE_BATCH] = layer->batch;
 	out->size[LK_STATE_LENGTH] = layer->length;
+	out->size[LK_STATE_KEY_CHANNELS] = 0;
 	switch (layer->kernel) {
 	case LK_STATE_CONVOLUTION: convolution(layer, layer->channels, out); break;
 	case LK_STATE_MAMBA_SCAN: mamba_scan(layer, out); break;
@@ -96,23 +105,26 @@ void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out) {
 static double state_seconds(const double *x, const lk_law_call *call) {
 	const lk_device *device = call->device;
 	const double *size = call->size;
-	double batch = size[LK_STATE_BATCH], chunks = ceil(size[LK_STATE_LENGTH] / size[LK_STATE_CHUNK]),
-		   tokens = batch * chunks * size[LK_STATE_CHUNK];
-	double bytes = tokens * size[LK_STATE_TOKEN_BYTES] + batch * size[LK_STATE_SEQUENCE_BYTES];
-	double memory = bytes / (x[MEMORY] * device->memory_rate);
+	double batch = size[LK_STATE_BATCH], chunk = size[LK_STATE_CHUNK],
+		   full = size[LK_STATE_LENGTH] / chunk, chunks = ceil(full);
+	double tokens = batch * (full + x[PAD] * (chunks - full)) * chunk;
+	double token_bytes = size[LK_STATE_TOKEN_BYTES] + x[KEYS] * NARROW * size[LK_STATE_KEY_CHANNELS];
+	double bytes = tokens * token_bytes + batch * size[LK_STATE_SEQUENCE_BYTES];
+	double share = x[MEMORY] * (1 + x[CACHE] * exp(-bytes / device->l2_bytes));
+	double memory = bytes / (share * device->memory_rate);
 	double compute = tokens * size[LK_STATE_TOKEN_FLOPS] /
 	                 (x[EFFICIENCY] * lk_peak_flops(device, call->format->units));
 	double turns = fmax(1, batch * size[LK_STATE_CHAINS] / (device->sms * x[RESIDENT]));
 	double chain = size[LK_STATE_CHAINS] > 0 ? chunks * x[STEP] * 1e-6 * turns : 0;
-	double longest = fmax(memory, fmax(compute, chain)), power = x[BLEND];
-	double blended = longest * pow(pow(memory / longest, power) + pow(compute / longest, power) +
-	                                   pow(chain / longest, power),
-	                               1 / power);
-	return blended + (x[START] + batch * x[SEQUENCE]) * 1e-6;
+	double terms[] = {memory, compute, chain, batch * x[SEQUENCE] * 1e-6}, longest = 0, sum = 0;
+	for (int i = 0; i < 4; i++) longest = fmax(longest, terms[i]);
+	for (int i = 0; i < 4; i++) sum += pow(terms[i] / longest, x[BLEND]);
+	double rows = fmin(size[LK_STATE_LENGTH], chunk);
+	return longest * pow(sum, 1 / x[BLEND]) + (x[START] + x[ROW] * rows) * 1e-6;
 }
 
 const lk_law lk_law_state = {.family = "state",
                              .numbers = numbers,
                              .count = NUMBERS,
                              .seconds = state_seconds,
-                             .outlier = 1};
+                             .outlier = .6};

@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "hw/hw.h"
 
-enum { LK_LAW_NUMBERS = 14, LK_LAW_SIZES = 12 };
+enum { LK_LAW_NUMBERS = 14, LK_LAW_SIZES = 16 };
 
 /* A number format of kernels: what the units multiply, and what is read before. */
 typedef struct lk_law_format {
@@ -41,13 +41,14 @@ typedef struct lk_law {
 	double (*seconds)(const double *numbers, const lk_law_call *call);
 	/* Change numbers fitted on one device for a relative; NULL: they carry over as they are. */
 	void (*carry)(double *numbers, const lk_device *from, const lk_device *to);
-	/* A fit counts a larger |ln(predicted / measured)| as this: what it stands for is another
-	 * kernel than the law's (a fallback of an autotuner). 0: every miss counts in full. */
+	/* Where a fit begins to count |ln(predicted / measured)| by its logarithm: a larger miss is
+	 * another kernel than the law's, such as the fallback of an autotuner. 0: nowhere. */
 	double outlier;
 } lk_law;
 
 /* Sizes of lk_law_experts. Rows, experts that are hit, and rows padded to whole tiles are those of
- * the rank; the columns of its experts are inter / tp. */
+ * the rank; the columns of its experts are inter / tp. Of the tokens, some reach the rank; choices
+ * are theirs on all ranks. */
 enum {
 	LK_EXPERTS_TOKENS,
 	LK_EXPERTS_HIDDEN,
@@ -57,6 +58,8 @@ enum {
 	LK_EXPERTS_GATED,
 	LK_EXPERTS_ROWS,
 	LK_EXPERTS_HIT,
+	LK_EXPERTS_REACH,
+	LK_EXPERTS_CHOICES,
 	LK_EXPERTS_PADDED,
 	LK_EXPERT_TILES = 3
 };
@@ -74,6 +77,7 @@ enum {
 	LK_STATE_TOKEN_BYTES,
 	LK_STATE_SEQUENCE_BYTES,
 	LK_STATE_TOKEN_FLOPS,
+	LK_STATE_KEY_CHANNELS, /* of keys that a scan passes over more often than once */
 };
 
 typedef enum lk_state_kernel {
