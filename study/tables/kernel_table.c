@@ -131,7 +131,11 @@ static lk_status complete_state(struct reader *reader, lk_kernel_row *row, lk_er
 	if (states > 0) layer.key_dim = states;
 	layer.kernel = known->what;
 	row->series.kind = known->kind;
-	if (layer.kernel == LK_STATE_CONVOLUTION) layer.channels = convolved(row, &layer);
+	if (layer.kernel == LK_STATE_CONVOLUTION) {
+		/* CUDA's kernel has a thread block per channel, Triton's one per few tokens */
+		layer.chunk = strcmp(row->series.library, "trtllm") == 0 ? 512 : 8;
+		layer.channels = convolved(row, &layer);
+	}
 	lk_state_amounts(&layer, &row->call);
 	return LK_OK;
 }

@@ -30,10 +30,10 @@ static const lk_fit_number numbers[NUMBERS] = {
 };
 
 /* Bytes of an element of activations, and of the state. */
-enum { WIDE = 4, NARROW = 2, CHUNK = 64, CONVOLUTION_BLOCK = 8 };
+enum { WIDE = 4, NARROW = 2, CHUNK = 64 };
 
 static void convolution(const lk_state_layer *layer, double channels, lk_law_call *out) {
-	out->size[LK_STATE_CHUNK] = CONVOLUTION_BLOCK;
+	out->size[LK_STATE_CHUNK] = layer->chunk;
 	out->size[LK_STATE_CHAINS] = 0;
 	out->size[LK_STATE_TOKEN_BYTES] = 2 * NARROW * channels;
 	out->size[LK_STATE_SEQUENCE_BYTES] = 2 * NARROW * channels * fmax(layer->window - 1, 0);

@@ -96,7 +96,7 @@ typedef struct lk_state_layer {
 	double batch, length;
 	double heads, key_heads, key_dim, value_dim;
 	double channels, window;
-	double chunk; /* of Mamba-2 */
+	double chunk; /* tokens of a thread block (convolution), of Mamba-2's scan */
 } lk_state_layer;
 
 /* Fill the sizes of a call of lk_law_state. */
