@@ -123,8 +123,14 @@ static double state_seconds(const double *x, const lk_law_call *call) {
 	return longest * pow(sum, 1 / x[BLEND]) + (x[START] + x[ROW] * rows) * 1e-6;
 }
 
+/* SMs issue the loads, so a relative with faster memory keeps half of the gain. */
+static void state_carry(double *x, const lk_device *from, const lk_device *to) {
+	x[MEMORY] *= sqrt(from->memory_rate / to->memory_rate);
+}
+
 const lk_law lk_law_state = {.family = "state",
                              .numbers = numbers,
                              .count = NUMBERS,
                              .seconds = state_seconds,
+                             .carry = state_carry,
                              .outlier = .6};

@@ -149,4 +149,36 @@ static inline double lk_law_seconds(const lk_law_fit *fit, const lk_law_call *ca
 	return fit->law->seconds(fit->numbers, call);
 }
 
+/* ---- law_calls: calls of layers in training, by the laws and the numbers in use ---- */
+
+typedef struct lk_law_estimate {
+	double seconds;
+	double spread; /* of lk_law_fit */
+	lk_law_basis basis;
+} lk_law_estimate;
+
+/* The experts of one rank: `rows` spread evenly over its experts, of `tokens` that reach it. `inter`
+ * is the rank's share of columns. Rows include what an imbalance adds. */
+typedef struct lk_experts_work {
+	double rows, tokens, experts, hidden, inter;
+	double routed; /* experts of the layer on all ranks, which the router scores */
+	bool gated;
+} lk_experts_work;
+
+/* Fill the sizes of a call of lk_law_experts. */
+void lk_experts_amounts(const lk_experts_work *work, lk_law_call *out);
+
+/* Seconds of the forward pass of a rank's experts: permutation, grouped products, weighted sum.
+ * The series says kind "experts", a format of lk_law_format_find and, where known, a kernel. False
+ * where nothing of the format was measured. */
+bool lk_experts_estimate(const lk_device *device, const lk_law_series *series,
+                         const lk_experts_work *work, lk_law_estimate *out);
+/* Seconds of one kernel of a layer with a state, forward. The series' kind: "mamba2_convolution",
+ * "mamba2_scan", "gdn_scan", "kda_scan", ... */
+bool lk_state_estimate(const lk_device *device, const lk_law_series *series,
+                       const lk_state_layer *layer, lk_law_estimate *out);
+/* Time of a backward pass over the time of the forward pass. An assumption: no table of isolated
+ * kernels has backward passes, so it is the ratio of work. */
+double lk_state_backward(lk_state_kernel kernel);
+
 #endif
