@@ -169,8 +169,8 @@ typedef struct lk_experts_work {
 void lk_experts_amounts(const lk_experts_work *work, lk_law_call *out);
 
 /* Seconds of the forward pass of a rank's experts: permutation, grouped products, weighted sum.
- * The series says kind "experts", a format of lk_law_format_find and, where known, a kernel. False
- * where nothing of the format was measured. */
+ * The series says kind "experts", a format of lk_law_format_find and, where known, a kernel; words
+ * that are not known are "". False where nothing of the format was measured. */
 bool lk_experts_estimate(const lk_device *device, const lk_law_series *series,
                          const lk_experts_work *work, lk_law_estimate *out);
 /* Seconds of one kernel of a layer with a state, forward. The series' kind: "mamba2_convolution",
