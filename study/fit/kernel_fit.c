@@ -93,9 +93,8 @@ lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbe
 	if (!sample) return lk_oom(err);
 	sample->law = group->rows[0]->law;
 	draw(group, without, sample);
-	lk_fit_simplex(sample->law->numbers, sample->law->count,
-	               EVALUATIONS * sample->law->count, sample_error, sample,
-	               numbers, NULL);
+	lk_fit_simplex(sample->law->numbers, sample->law->count, EVALUATIONS * sample->law->count,
+	               sample_error, sample, numbers, NULL);
 	free(sample);
 	return LK_OK;
 }

@@ -27,7 +27,8 @@ static lk_status complete_experts(struct reader *reader, lk_kernel_row *row, lk_
 	const char *distribution = lk_csv_named(reader->csv, "distribution");
 	lk_expert_routing routing = {.tokens = row->call.size[LK_EXPERTS_TOKENS],
 	                             .experts = row->call.size[LK_EXPERTS_EXPERTS]};
-	LK_TRY(lk_csv_real(reader->csv, lk_csv_column(reader->csv, "topk"), 1, 1e4, &routing.topk, err));
+	LK_TRY(
+		lk_csv_real(reader->csv, lk_csv_column(reader->csv, "topk"), 1, 1e4, &routing.topk, err));
 	LK_TRY(lk_csv_real(reader->csv, lk_csv_column(reader->csv, "ep"), 1, 1e4, &routing.ranks, err));
 	if (strcmp(lk_csv_named(reader->csv, "part"), "experts") != 0)
 		row->refused = "experts together with their dispatch have no law";
@@ -83,7 +84,8 @@ static const struct state_kernel {
 static const struct state_kernel *find_state_kernel(const char *op, const char *kernel) {
 	for (size_t i = 0; i < sizeof state_kernels / sizeof *state_kernels; i++) {
 		const struct state_kernel *known = &state_kernels[i];
-		if (strcmp(known->op, op) == 0 && strncmp(kernel, known->kernel, strlen(known->kernel)) == 0)
+		if (strcmp(known->op, op) == 0 &&
+		    strncmp(kernel, known->kernel, strlen(known->kernel)) == 0)
 			return known;
 	}
 	return NULL;

@@ -72,8 +72,7 @@ static double counted_product(const double *x, const lk_device *device, const lk
 	double memory = (weights / faster + rows) / number_of(law, x, "memory") / device->memory_rate;
 	for (int height = 16; height <= 128; height *= height == 16 ? 4 : 2) {
 		double tiles = 0;
-		for (int e = 0; e < (int)hit; e++)
-			tiles += ceil(work->rows / hit / height) * ceil(n / 128);
+		for (int e = 0; e < (int)hit; e++) tiles += ceil(work->rows / hit / height) * ceil(n / 128);
 		double full = fmax(1, tiles / device->sms), part = number_of(law, x, "waves");
 		double waves = (1 - part) * full + part * ceil(full);
 		double rate = number_of(law, x, "efficiency") * lk_peak_flops(device, LK_BF16) *
@@ -95,12 +94,12 @@ static void experts_follow_the_formula(void **state) {
 		double moved = number_of(&lk_law_experts, x, "permute") * work.rows * work.hidden +
 		               number_of(&lk_law_experts, x, "pass") * work.tokens * work.hidden +
 		               number_of(&lk_law_experts, x, "route") * work.tokens * work.routed;
-		double plain = counted_product(x, device, &work, up, work.hidden) +
-		               counted_product(x, device, &work, work.hidden, work.inter) +
-		               moved / device->memory_rate +
-		               1e-6 * (number_of(&lk_law_experts, x, "start_us") +
-		                       number_of(&lk_law_experts, x, "expert_us") *
-		                           fmin(work.experts, work.rows));
+		double plain =
+			counted_product(x, device, &work, up, work.hidden) +
+			counted_product(x, device, &work, work.hidden, work.inter) +
+			moved / device->memory_rate +
+			1e-6 * (number_of(&lk_law_experts, x, "start_us") +
+		            number_of(&lk_law_experts, x, "expert_us") * fmin(work.experts, work.rows));
 		assert_float_equal(experts_seconds(x, device, "bf16", &work) / plain, 1, 1e-6);
 	}
 }
@@ -211,7 +210,8 @@ static void mamba_moves_its_tensors(void **state) {
 	lk_law_call call = {0};
 	lk_state_amounts(&layer, &call);
 	double tokens = 4096, chunks = tokens / 256;
-	double bytes = tokens * (2 * 64 * 64 * 2 + 2 * 8 * 128 * 2 + 64 * 4) + chunks * 64 * 64 * 128 * 8;
+	double bytes =
+		tokens * (2 * 64 * 64 * 2 + 2 * 8 * 128 * 2 + 64 * 4) + chunks * 64 * 64 * 128 * 8;
 	assert_float_equal(call.size[LK_STATE_TOKEN_BYTES] * tokens / bytes, 1, 1e-12);
 	double in_chunks = chunks * 2 * 256 * 256 * (8 * 128 + 64 * 64),
 		   with_states = chunks * 2 * 2. * 256 * 64 * 64 * 128;

@@ -49,7 +49,8 @@ double lk_state_backward(lk_state_kernel kernel) {
 	/* states of chunks are computed again, and each product of the forward pass has two gradients */
 	case LK_STATE_MAMBA_SCAN:
 	case LK_STATE_DELTA_SCAN: return 3;
-	case LK_STATE_STEP: break; /* generation alone */
+	case LK_STATE_STEP:
+		break; /* generation alone */
 	/* the streams and their gradients are read, gradients are written */
 	case LK_STATE_MHC_PRE:
 	case LK_STATE_MHC_POST: return 2;

@@ -33,12 +33,18 @@ enum {
 };
 
 static const lk_fit_number numbers[NUMBERS] = {
-	[EFFICIENCY] = {"efficiency", .6, .02, 2, true}, [TILES] = {"tiles", .5, 0, 1.5, false},
-	[WAVES] = {"waves", .5, 0, 1, false},            [K_EXTRA] = {"k_extra", 64, 1, 20000, true},
-	[MEMORY] = {"memory", .7, .02, 2, true},         [CACHE] = {"cache", .3, 0, 4, false},
-	[BLEND] = {"blend", 3, 1, 12, true},             [PERMUTE] = {"permute", 8, .1, 200, true},
-	[PASS] = {"pass", 4, .05, 100, true},            [ROUTE] = {"route", 4, .05, 400, true},
-	[START] = {"start_us", 30, 1, 400, true},        [EXPERT] = {"expert_us", .05, .001, 20, true},
+	[EFFICIENCY] = {"efficiency", .6, .02, 2, true},
+	[TILES] = {"tiles", .5, 0, 1.5, false},
+	[WAVES] = {"waves", .5, 0, 1, false},
+	[K_EXTRA] = {"k_extra", 64, 1, 20000, true},
+	[MEMORY] = {"memory", .7, .02, 2, true},
+	[CACHE] = {"cache", .3, 0, 4, false},
+	[BLEND] = {"blend", 3, 1, 12, true},
+	[PERMUTE] = {"permute", 8, .1, 200, true},
+	[PASS] = {"pass", 4, .05, 100, true},
+	[ROUTE] = {"route", 4, .05, 400, true},
+	[START] = {"start_us", 30, 1, 400, true},
+	[EXPERT] = {"expert_us", .05, .001, 20, true},
 	[STRAY] = {"stray", .1, 0, 1, false},
 };
 
@@ -75,7 +81,8 @@ static double experts_seconds(const double *x, const lk_law_call *call) {
 	const double *size = call->size;
 	double hidden = size[LK_EXPERTS_HIDDEN], inter = size[LK_EXPERTS_INTER] / size[LK_EXPERTS_TP],
 		   gates = size[LK_EXPERTS_GATED] > 0 ? 2 : 1, tokens = size[LK_EXPERTS_TOKENS];
-	double moved = x[PERMUTE] * size[LK_EXPERTS_ROWS] * hidden + x[PASS] * size[LK_EXPERTS_REACH] * hidden +
+	double moved = x[PERMUTE] * size[LK_EXPERTS_ROWS] * hidden +
+	               x[PASS] * size[LK_EXPERTS_REACH] * hidden +
 	               x[ROUTE] * tokens * size[LK_EXPERTS_EXPERTS];
 	return grouped_seconds(x, call, gates * inter, hidden) +
 	       grouped_seconds(x, call, hidden, inter) + moved / call->device->memory_rate +

@@ -24,9 +24,11 @@ static double quantize_seconds(const double *x, const lk_law_call *call) {
 	       x[START] * 1e-6;
 }
 
-/* SMs issue the loads, so a relative with faster memory keeps half of the gain. */
+/* SMs issue the loads, so a relative with faster memory keeps half of the gain; rows are spread
+ * over them. */
 static void quantize_carry(double *x, const lk_device *from, const lk_device *to) {
 	x[MEMORY] *= sqrt(from->memory_rate / to->memory_rate);
+	x[ROW] *= (double)from->sms / to->sms;
 }
 
 const lk_law lk_law_quantize = {.family = "quantize",

@@ -19,13 +19,16 @@
 enum { EFFICIENCY, MEMORY, CACHE, KEYS, PAD, ROW, STEP, RESIDENT, BLEND, SEQUENCE, START, NUMBERS };
 
 static const lk_fit_number numbers[NUMBERS] = {
-	[EFFICIENCY] = {"efficiency", .2, .005, 1, true}, [MEMORY] = {"memory", .5, .01, 2, true},
+	[EFFICIENCY] = {"efficiency", .2, .005, 1, true},
+	[MEMORY] = {"memory", .5, .01, 2, true},
 	[CACHE] = {"cache", .2, 0, 8, false},
 	[KEYS] = {"keys", 2, .01, 60, true},
 	[PAD] = {"pad", .5, 0, 1, false},
 	[ROW] = {"row_us", .05, .0001, 5, true},
-	[STEP] = {"step_us", .5, .001, 50, true},         [RESIDENT] = {"resident", 1, .25, 8, true},
-	[BLEND] = {"blend", 2, 1, 12, true},              [SEQUENCE] = {"sequence_us", .1, .001, 50, true},
+	[STEP] = {"step_us", .5, .001, 50, true},
+	[RESIDENT] = {"resident", 1, .25, 8, true},
+	[BLEND] = {"blend", 2, 1, 12, true},
+	[SEQUENCE] = {"sequence_us", .1, .001, 50, true},
 	[START] = {"start_us", 5, .5, 1000, true},
 };
 
@@ -42,12 +45,12 @@ static void convolution(const lk_state_layer *layer, double channels, lk_law_cal
 
 /* x, B, C and y once; states of chunks written and read once by the pass that joins them. */
 static void mamba_scan(const lk_state_layer *layer, lk_law_call *out) {
-	double heads = layer->heads, groups = layer->key_heads, d = layer->value_dim, n = layer->key_dim,
-		   chunk = layer->chunk;
+	double heads = layer->heads, groups = layer->key_heads, d = layer->value_dim,
+		   n = layer->key_dim, chunk = layer->chunk;
 	out->size[LK_STATE_CHUNK] = chunk;
 	out->size[LK_STATE_CHAINS] = heads;
-	out->size[LK_STATE_TOKEN_BYTES] = NARROW * (2 * heads * d + 2 * groups * n) + WIDE * heads +
-	                                  2 * WIDE * heads * d * n / chunk;
+	out->size[LK_STATE_TOKEN_BYTES] =
+		NARROW * (2 * heads * d + 2 * groups * n) + WIDE * heads + 2 * WIDE * heads * d * n / chunk;
 	out->size[LK_STATE_SEQUENCE_BYTES] = WIDE * heads * d * n;
 	out->size[LK_STATE_TOKEN_FLOPS] = 2 * chunk * (groups * n + heads * d) + 4 * heads * d * n;
 }
@@ -108,7 +111,8 @@ static double state_seconds(const double *x, const lk_law_call *call) {
 	double batch = size[LK_STATE_BATCH], chunk = size[LK_STATE_CHUNK],
 		   full = size[LK_STATE_LENGTH] / chunk, chunks = ceil(full);
 	double tokens = batch * (full + x[PAD] * (chunks - full)) * chunk;
-	double token_bytes = size[LK_STATE_TOKEN_BYTES] + x[KEYS] * NARROW * size[LK_STATE_KEY_CHANNELS];
+	double token_bytes =
+		size[LK_STATE_TOKEN_BYTES] + x[KEYS] * NARROW * size[LK_STATE_KEY_CHANNELS];
 	double bytes = tokens * token_bytes + batch * size[LK_STATE_SEQUENCE_BYTES];
 	double share = x[MEMORY] * (1 + x[CACHE] * exp(-bytes / device->l2_bytes));
 	double memory = bytes / (share * device->memory_rate);

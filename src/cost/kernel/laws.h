@@ -63,7 +63,8 @@ enum {
 	LK_EXPERTS_PADDED,
 	LK_EXPERT_TILES = 3
 };
-#define LK_EXPERT_HEIGHTS {16, 64, 128}
+#define LK_EXPERT_HEIGHTS \
+	{ 16, 64, 128 }
 
 /* Sizes of lk_law_quantize: a matrix [m, k], bytes moved per element. */
 enum { LK_QUANTIZE_M, LK_QUANTIZE_K, LK_QUANTIZE_BYTES };
