@@ -1,6 +1,6 @@
 /* kernel_fit.c: the numbers of kernel laws from tables of isolated kernels, series by series: a
  * simplex search for the least mean |ln(predicted / measured)| over an even sample of the rows.
- * Then trees for each law and format learn what the laws miss, over all series together. */
+ * Then trees for each part of a law learn what it misses, over all series and devices together. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -14,9 +14,9 @@
 #include "base/stats.h"
 #include "system/parallel.h"
 
-enum { SAMPLE = 240, EVALUATIONS = 450, LEAST_ROWS = 20 };
-/* Of the trees of one law and format. */
-enum { ROWS_PER_TREE = 150, TREES = 220, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
+enum { SAMPLE = 400, EVALUATIONS_PER_NUMBER = 60, LEAST_ROWS = 20 };
+/* Of the trees of one part. */
+enum { ROWS_PER_TREE = 150, TREES = 130, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
 
 /* ---- series ---- */
 
@@ -70,10 +70,11 @@ struct sample {
 
 static double sample_error(const double *x, void *context) {
 	const struct sample *sample = context;
-	double sum = 0;
+	double sum = 0, outlier = sample->law->outlier;
 	for (int i = 0; i < sample->count; i++) {
 		const lk_kernel_row *row = sample->rows[i];
-		sum += fabs(log(sample->law->seconds(x, &row->call) / row->seconds));
+		double miss = fabs(log(sample->law->seconds(x, &row->call) / row->seconds));
+		sum += outlier > 0 ? outlier * log1p(miss / outlier) : miss;
 	}
 	return sample->count ? sum / sample->count : 0;
 }
@@ -90,24 +91,37 @@ static void draw(const lk_kernel_group *group, int without, struct sample *out) 
 	}
 }
 
+/* Numbers that rows do not determine, such as the factor of a head size that none has, keep their
+ * start. */
+static void reset_undetermined(struct sample *sample, double *x, double least) {
+	static const double gain = 1e-3;
+	for (int i = 0; i < sample->law->count; i++) {
+		double found = x[i];
+		x[i] = sample->law->numbers[i].start;
+		if (!(sample_error(x, sample) <= least * (1 + gain))) x[i] = found;
+	}
+}
+
 static lk_status fit_group(const lk_kernel_group *group, int without, double *numbers,
                            lk_error *err) {
+	const lk_law *law = group->rows[0]->law;
 	struct sample *sample = malloc(sizeof *sample);
+	double least;
 	if (!sample) return lk_oom(err);
-	sample->law = group->rows[0]->law;
+	sample->law = law;
 	draw(group, without, sample);
-	lk_fit_simplex(sample->law->numbers, sample->law->count, EVALUATIONS, sample_error, sample,
-	               numbers, NULL);
+	lk_fit_simplex(law->numbers, law->count, EVALUATIONS_PER_NUMBER * law->count, sample_error,
+	               sample, numbers, &least);
+	reset_undetermined(sample, numbers, least);
 	free(sample);
 	return LK_OK;
 }
 
 /* ---- laws and trees of all groups ---- */
 
-/* Trees of one law and format. */
 struct learned {
 	const lk_law *law;
-	const lk_law_format *format;
+	lk_law_part part;
 	lk_trees trees;
 };
 
@@ -133,51 +147,59 @@ static bool learns(const struct model *model, size_t g, size_t part) {
 	return model->part[g] == (int)part && model->groups[g].count >= LEAST_ROWS;
 }
 
+/* A sample of the rows outside the fold, as features and what the law misses; their number. */
+static size_t gather(const struct model *model, size_t part, size_t all, float *x, float *left) {
+	size_t rows = 0, seen = 0, features = (size_t)model->learned[part]->law->features;
+	for (size_t g = 0; g < model->count; g++) {
+		if (!learns(model, g, part)) continue;
+		const double *numbers = model->numbers[g];
+		for (size_t i = 0; i < model->groups[g].count && rows < TREE_ROWS; i++) {
+			const lk_kernel_row *row = model->groups[g].rows[i];
+			if (lk_kernel_fold(row) == model->without) continue;
+			if (lk_uniform(2, seen++) * (double)all >= TREE_ROWS) continue;
+			left[rows] = (float)log(row->seconds / row->law->seconds(numbers, &row->call));
+			row->law->describe(numbers, &row->call, &row->series, x + rows * features);
+			rows++;
+		}
+	}
+	return rows;
+}
+
 static lk_status fit_trees_job(void *context, size_t job, lk_error *err) {
 	struct model *model = context;
 	struct learned *learned = model->learned[job];
 	lk_arena room = LK_ARENA_INIT;
-	size_t all = 0, rows = 0, seen = 0;
-	int features = 0;
+	size_t all = 0, features = (size_t)learned->law->features;
 	for (size_t g = 0; g < model->count; g++)
 		if (learns(model, g, job)) all += model->groups[g].count;
-	if (all == 0 || learned->law->sizes == 0) return LK_OK;
-	float *x = LK_ARRAY(&room, float, all *LK_LAW_FEATURES), *left = LK_ARRAY(&room, float, all);
-	for (size_t g = 0; x && left && g < model->count; g++) {
-		if (!learns(model, g, job)) continue;
-		for (size_t i = 0; i < model->groups[g].count; i++) {
-			const lk_kernel_row *row = model->groups[g].rows[i];
-			if (lk_kernel_fold(row) == model->without) continue;
-			if (lk_uniform(2, seen++) * (double)all >= TREE_ROWS) continue;
-			double seconds = row->law->seconds(model->numbers[g], &row->call);
-			left[rows] = (float)log(row->seconds / seconds);
-			features = lk_law_features(row->law, model->numbers[g], row->series.sustained,
-			                           &row->call, seconds, x + rows * (size_t)features);
-			rows++;
-		}
+	if (all == 0 || features == 0) return LK_OK;
+	size_t most = all < TREE_ROWS ? all : TREE_ROWS;
+	float *x = LK_ARRAY(&room, float, most *features), *left = LK_ARRAY(&room, float, most);
+	lk_status status = x && left ? LK_OK : lk_oom(err);
+	if (status == LK_OK) {
+		size_t rows = gather(model, job, all, x, left);
+		lk_trees_options options = {.rate = .3, .rows = 6, .limit = .8};
+		options.sample = rows > 2 * TREE_SAMPLE ? (double)TREE_SAMPLE / (double)rows : .5;
+		options.count = rows / ROWS_PER_TREE < TREES ? (int)(rows / ROWS_PER_TREE) : TREES;
+		status = lk_trees_fit(&model->rooms[job], x, left, rows, (int)features, &options,
+		                      &learned->trees, err);
 	}
-	lk_trees_options options = {.rate = .3, .rows = 6, .limit = .8};
-	options.sample = rows > 2 * TREE_SAMPLE ? (double)TREE_SAMPLE / (double)rows : .5;
-	options.count = rows / ROWS_PER_TREE < TREES ? (int)(rows / ROWS_PER_TREE) : TREES;
-	lk_status status = !x || !left ? lk_oom(err)
-	                               : lk_trees_fit(&model->rooms[job], x, left, rows, features,
-	                                              &options, &learned->trees, err);
 	lk_arena_free(&room);
 	return status;
 }
 
 static lk_status add_part(lk_arena *arena, struct model *model, size_t g, lk_error *err) {
 	const lk_kernel_row *first = model->groups[g].rows[0];
+	const lk_law_part of = lk_law_part_of(&first->series);
 	size_t part = 0;
 	while (part < model->parts && (model->learned[part]->law != first->law ||
-	                               model->learned[part]->format != first->call.format))
+	                               strcmp(model->learned[part]->part.name, of.name) != 0))
 		part++;
 	model->part[g] = (int)part;
 	if (part < model->parts) return LK_OK;
 	struct learned *made = LK_NEW(arena, struct learned);
 	if (!made) return lk_oom(err);
-	made->law = first->law;
-	made->format = first->call.format;
+	*made = (struct learned){first->law, of, {0}};
 	model->learned[model->parts++] = made;
 	return LK_OK;
 }
@@ -202,7 +224,7 @@ static lk_status model_fit(lk_arena *arena, const lk_kernel_group *groups, size_
 
 static double model_seconds(const struct model *model, size_t g, const lk_kernel_row *row) {
 	return lk_law_learned(&model->learned[model->part[g]]->trees, row->law, model->numbers[g],
-	                      row->series.sustained, &row->call);
+	                      &row->series, &row->call);
 }
 
 /* ---- every row from the rows of other shapes ---- */
@@ -289,8 +311,9 @@ static lk_status put_trees(const struct model *model, const lk_calibration_row *
 	for (size_t p = 0; p < model->parts; p++) {
 		const struct learned *learned = model->learned[p];
 		if (learned->trees.count == 0) continue;
+		const char *part = lk_arena_strdup(&out->arena, learned->part.name);
 		lk_calibration_row *row =
-			lk_calibration_add(out, "trees", learned->law->family, learned->format->name);
+			part ? lk_calibration_add(out, "trees", learned->law->family, part) : NULL;
 		if (!row || !(row->text = lk_trees_text(&out->arena, &learned->trees))) return lk_oom(err);
 		for (size_t g = 0; g < model->count; g++)
 			if (learns(model, g, p)) row->points += (int)model->groups[g].count;
@@ -344,21 +367,20 @@ static bool add_farther(const lk_law_entries *entries, const lk_kernel_group *gr
 	return true;
 }
 
-/* A row of one law and basis: of one format, or of all (NULL). */
+/* A row of one law and basis: of a part, or of all (-1). */
 static lk_status put_farther(const lk_law_entries *entries, const struct model *model,
-                             const lk_law *law, const lk_law_format *format, lk_law_basis basis,
+                             const lk_law *law, int part, lk_law_basis basis,
                              const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
 	struct misses misses = {0};
 	bool enough = true;
-	for (size_t g = 0; enough && g < model->count; g++) {
-		const lk_kernel_row *first = model->groups[g].rows[0];
-		if (first->law == law && (!format || first->call.format == format))
+	for (size_t g = 0; enough && g < model->count; g++)
+		if (model->groups[g].rows[0]->law == law && (part < 0 || model->part[g] == part))
 			enough = add_farther(entries, &model->groups[g], basis, &misses);
-	}
 	lk_calibration_row *row = NULL;
 	if (enough && misses.at.count >= LEAST_ROWS) {
-		const char *variant = lk_arena_printf(&out->arena, "%s%s%s", lk_law_basis_name(basis),
-		                                      format ? " " : "", format ? format->name : "");
+		const char *variant =
+			lk_arena_printf(&out->arena, "%s%s%s", lk_law_basis_name(basis), part < 0 ? "" : " ",
+		                    part < 0 ? "" : model->learned[part]->part.name);
 		row = variant ? lk_calibration_add(out, "farther", law->family, variant) : NULL;
 		enough = row != NULL;
 	}
@@ -381,10 +403,10 @@ static lk_status put_all_farther(lk_arena *arena, const struct model *model,
 	for (int basis = LK_LAW_SERIES; basis < LK_LAW_BASES; basis++) {
 		for (int l = 0; lk_laws[l]; l++)
 			LK_TRY(
-				put_farther(entries, model, lk_laws[l], NULL, (lk_law_basis)basis, like, out, err));
+				put_farther(entries, model, lk_laws[l], -1, (lk_law_basis)basis, like, out, err));
 		for (size_t p = 0; p < model->parts; p++)
-			LK_TRY(put_farther(entries, model, model->learned[p]->law, model->learned[p]->format,
-			                   (lk_law_basis)basis, like, out, err));
+			LK_TRY(put_farther(entries, model, model->learned[p]->law, (int)p, (lk_law_basis)basis,
+			                   like, out, err));
 	}
 	return LK_OK;
 }

@@ -66,10 +66,18 @@ static void predict(const lk_kernel_rows *rows, bool without_device, lk_scoring 
 			shown->reason = "no kernel of this kind and format was measured";
 			continue;
 		}
-		shown->predicted = lk_law_corrected(&fit, &row->call);
+		shown->predicted = lk_law_corrected(&fit, &row->series, &row->call);
 		shown->low = shown->predicted * exp(-fit.spread);
 		shown->high = shown->predicted * exp(fit.spread);
 	}
+}
+
+/* From another fit; a range keeps its width. */
+static void put_predicted(lk_validated *shown, double seconds) {
+	double by = seconds > 0 ? seconds / shown->predicted : NAN;
+	shown->predicted = seconds > 0 ? seconds : NAN;
+	shown->low *= by;
+	shown->high *= by;
 }
 
 static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *out,
@@ -80,16 +88,7 @@ static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_kernel_groups_of(arena, rows, &groups, &count, err));
 	LK_TRY(lk_kernel_cross(rows, groups, count, seconds, err));
-	for (size_t i = 0; i < rows->count; i++) {
-		lk_validated *shown = &out->rows[i];
-		double wide = shown->predicted > 0 ? log(shown->high / shown->predicted) : 0;
-		if (seconds[i] <= 0) {
-			shown->predicted = shown->low = shown->high = NAN;
-			continue;
-		}
-		shown->predicted = seconds[i];
-		if (wide > 0) shown->low = seconds[i] * exp(-wide), shown->high = seconds[i] * exp(wide);
-	}
+	for (size_t i = 0; i < rows->count; i++) put_predicted(&out->rows[i], seconds[i]);
 	return LK_OK;
 }
 

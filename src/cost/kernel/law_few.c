@@ -14,7 +14,7 @@
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
-enum { M, N, K, SIZES };
+enum { M, N, K };
 
 enum { EFFICIENCY, START, MEMORY, BLEND, DEPTH, REACH, SPILL, ROW, CAST, CAST_START, NUMBERS };
 
@@ -59,4 +59,15 @@ static void few_carry(double *x, const lk_device *from, const lk_device *to) {
 		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
-const lk_law lk_law_few = {"product_few", numbers, NUMBERS, few_seconds, few_carry, SIZES};
+static void few_describe(const double *x, const lk_law_call *call, const lk_law_series *series,
+                         float *out) {
+	lk_law_describe_sizes(&lk_law_few, x, call, series, out);
+}
+
+const lk_law lk_law_few = {.family = "product_few",
+                           .numbers = numbers,
+                           .count = NUMBERS,
+                           .seconds = few_seconds,
+                           .carry = few_carry,
+                           .features = LK_SIZE_FEATURES(NUMBERS),
+                           .describe = few_describe};

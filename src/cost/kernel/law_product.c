@@ -11,7 +11,7 @@
 #include <math.h>
 
 /* sizes */
-enum { M, N, K, SIZES };
+enum { M, N, K };
 
 enum {
 	EFFICIENCY,
@@ -76,4 +76,15 @@ static void product_carry(double *x, const lk_device *from, const lk_device *to)
 		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
 }
 
-const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry, SIZES};
+static void product_describe(const double *x, const lk_law_call *call, const lk_law_series *series,
+                             float *out) {
+	lk_law_describe_sizes(&lk_law_product, x, call, series, out);
+}
+
+const lk_law lk_law_product = {.family = "product",
+                               .numbers = numbers,
+                               .count = NUMBERS,
+                               .seconds = product_seconds,
+                               .carry = product_carry,
+                               .features = LK_SIZE_FEATURES(NUMBERS),
+                               .describe = product_describe};

@@ -32,7 +32,8 @@ static const lk_law_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-const lk_law *const lk_laws[] = {&lk_law_product, &lk_law_few, NULL};
+const lk_law *const lk_laws[] = {&lk_law_product, &lk_law_few,   &lk_law_attention, &lk_law_mla,
+                                 &lk_law_experts, &lk_law_state, &lk_law_quantize,  NULL};
 
 const lk_law_format *lk_law_format_find(const char *name) {
 	for (int i = 0; i < FORMATS; i++)
@@ -49,6 +50,13 @@ const char *lk_law_variant(lk_arena *arena, const lk_law_series *series) {
 	                       or_dash(series->format), or_dash(series->kernel),
 	                       or_dash(series->library), or_dash(series->release),
 	                       series->sustained ? "sustained" : "short");
+}
+
+lk_law_part lk_law_part_of(const lk_law_series *series) {
+	lk_law_part part;
+	snprintf(part.name, sizeof part.name, "%.*s %s", (int)strcspn(series->kind, "_"), series->kind,
+	         series->format);
+	return part;
 }
 
 /* ---- rows of the calibration ---- */
@@ -181,6 +189,12 @@ lk_law_basis lk_law_basis_of(const lk_law_entry *entry, const lk_device *device,
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
+/* Of equally near rows: later ones of the same series have precedence, else those of more points,
+ * which know more shapes. */
+static bool overrides(const lk_calibration_row *row, const lk_calibration_row *best) {
+	return strcmp(row->variant, best->variant) == 0 || row->points > best->points;
+}
+
 const lk_law_entry *lk_law_nearest(const lk_law_entries *entries, const lk_law *law,
                                    const lk_device *device, const lk_law_series *series,
                                    bool (*leave)(const lk_law_entry *entry, const void *context),
@@ -194,7 +208,7 @@ const lk_law_entry *lk_law_nearest(const lk_law_entries *entries, const lk_law *
 		    strcmp(series->format, entry->series.format) != 0)
 			continue;
 		double far = distance(entry, device, series);
-		if (far <= least) { /* later rows have precedence */
+		if (far < least || (far == least && overrides(entry->row, best->row))) {
 			least = far;
 			best = entry;
 		}
@@ -220,11 +234,12 @@ const char *lk_law_basis_name(lk_law_basis basis) {
 	return names[basis];
 }
 
-/* The spread of other rows, of the format if it was measured, else of all. */
-static double spread_farther(const lk_law *law, const char *format, lk_law_basis basis) {
+/* The spread of other rows, of the part if it was measured, else of all. */
+static double spread_farther(const lk_law *law, const lk_law_series *series, lk_law_basis basis) {
 	const lk_calibration *rows = lk_calibration_current();
-	char variant[64];
-	snprintf(variant, sizeof variant, "%s %s", lk_law_basis_name(basis), format);
+	char variant[96];
+	snprintf(variant, sizeof variant, "%s %s", lk_law_basis_name(basis),
+	         lk_law_part_of(series).name);
 	const lk_calibration_row *row = lk_calibration_find(rows, "farther", law->family, variant);
 	if (!row) row = lk_calibration_find(rows, "farther", law->family, lk_law_basis_name(basis));
 	return lk_calibration_value(row, "spread", .3);
@@ -242,14 +257,11 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 	const lk_law_entry *best =
 		lk_law_nearest(entries, law, device, series, without ? is_of : NULL, without);
 	if (!best) return false;
-	*out = (lk_law_fit){.law = law,
-	                    .basis = lk_law_basis_of(best, device, series),
-	                    .from = best->device,
-	                    .sustained = best->series.sustained,
-	                    .row = best->row};
+	*out =
+		(lk_law_fit){.law = law, .basis = lk_law_basis_of(best, device, series), .row = best->row};
 	lk_law_numbers_on(best, device, out->numbers);
 	out->spread = lk_calibration_value(best->row, "spread", .2);
 	if (out->basis != LK_LAW_DEVICE)
-		out->spread = fmax(out->spread, spread_farther(law, series->format, out->basis));
+		out->spread = fmax(out->spread, spread_farther(law, series, out->basis));
 	return true;
 }
