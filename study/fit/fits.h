@@ -108,11 +108,13 @@ lk_status lk_kernel_groups_of(lk_arena *arena, const lk_kernel_rows *rows, lk_ke
                               size_t *count, lk_error *err);
 /* The fold of a row: whole shapes. */
 int lk_kernel_fold(const lk_kernel_row *row);
+/* Fit numbers[law->count] to the rows outside a fold; -1: to all. */
+lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbers, lk_error *err);
 /* Fill seconds[row] of every row of a group that is large enough, from fits without its fold. */
 lk_status lk_kernel_cross(const lk_kernel_rows *rows, const lk_kernel_group *groups, size_t count,
                           double *seconds, lk_error *err);
-/* Append a calibration row for each group that is large enough, the corrections of the parts of laws,
- * and how far rows are from the numbers of others (family "farther"). */
+/* Append a calibration row for each group that is large enough, the trees of each part of a law, and
+ * how far rows are from the numbers of others (family "farther"). */
 lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, const char *date,
                              lk_calibration *out, lk_error *err);
 

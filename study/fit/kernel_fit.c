@@ -102,8 +102,7 @@ static void reset_undetermined(struct sample *sample, double *x, double least) {
 	}
 }
 
-static lk_status fit_group(const lk_kernel_group *group, int without, double *numbers,
-                           lk_error *err) {
+lk_status lk_kernel_fit(const lk_kernel_group *group, int without, double *numbers, lk_error *err) {
 	const lk_law *law = group->rows[0]->law;
 	struct sample *sample = malloc(sizeof *sample);
 	double least;
@@ -140,7 +139,7 @@ static lk_status fit_numbers_job(void *context, size_t job, lk_error *err) {
 	struct model *model = context;
 	const lk_kernel_group *group = &model->groups[job];
 	if (group->count < LEAST_ROWS) return LK_OK;
-	return fit_group(group, model->without, model->numbers[job], err);
+	return lk_kernel_fit(group, model->without, model->numbers[job], err);
 }
 
 static bool learns(const struct model *model, size_t g, size_t part) {

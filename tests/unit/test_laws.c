@@ -206,8 +206,9 @@ static void test_carried_numbers(void **state) {
 				double seconds = lk_law_seconds(&fit, &call);
 				assert_true(seconds > 0 && isfinite(seconds) && fit.spread > 0);
 				if (fit.basis > LK_LAW_SERIES) /* trees know measured devices alone */
-					assert_true(lk_law_corrected(&fit, &call) == seconds);
-				else assert_true(fabs(log(lk_law_corrected(&fit, &call) / seconds)) < 1.21);
+					assert_true(lk_law_corrected(&fit, &series, &call) == seconds);
+				else
+					assert_true(fabs(log(lk_law_corrected(&fit, &series, &call) / seconds)) < 1.21);
 			}
 }
 

@@ -189,10 +189,15 @@ lk_law_basis lk_law_basis_of(const lk_law_entry *entry, const lk_device *device,
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
-/* Of equally near rows: later ones of the same series have precedence, else those of more points,
- * which know more shapes. */
+bool lk_law_beside(const lk_calibration_row *a, const lk_calibration_row *b) {
+	return strcmp(a->source, b->source) == 0 && strcmp(a->date, b->date) == 0;
+}
+
+/* Of equally near rows: those of a later fit have precedence, and later ones of the same series;
+ * else those of more points, which know more shapes. */
 static bool overrides(const lk_calibration_row *row, const lk_calibration_row *best) {
-	return strcmp(row->variant, best->variant) == 0 || row->points > best->points;
+	return !lk_law_beside(row, best) || strcmp(row->variant, best->variant) == 0 ||
+	       row->points > best->points;
 }
 
 const lk_law_entry *lk_law_nearest(const lk_law_entries *entries, const lk_law *law,

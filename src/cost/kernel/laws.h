@@ -82,6 +82,9 @@ typedef struct lk_law_part {
 } lk_law_part;
 lk_law_part lk_law_part_of(const lk_law_series *series);
 
+/* Whether two rows are of one fit: of the same source and date. */
+bool lk_law_beside(const lk_calibration_row *a, const lk_calibration_row *b);
+
 /* Where numbers come from, from near to far. */
 typedef enum lk_law_basis {
 	LK_LAW_DEVICE,       /* the series itself, on this device */
@@ -104,8 +107,8 @@ typedef struct lk_law_fit {
 /* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
  * library or release matches any; then the nearest row counts: this device before a relative, then
  * the same kernel, sustained or not, the library, the nearest release, the nearest data sheet; of
- * another kernel the library before sustained or not. Of equally near ones the one of more points,
- * which knows more shapes.
+ * another kernel the library before sustained or not. Of equally near ones those of a later fit count,
+ * then the one of more points, which knows more shapes.
  * `without` (NULL: none) is left out. False without any row of the kind and format. */
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out);

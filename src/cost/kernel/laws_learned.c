@@ -59,11 +59,6 @@ static lk_status learned_make(const lk_calibration *rows, lk_arena *arena, const
 	return LK_OK;
 }
 
-/* Trees know the numbers beside which they were fitted: of the same source and date. */
-static bool beside(const lk_calibration_row *a, const lk_calibration_row *b) {
-	return strcmp(a->source, b->source) == 0 && strcmp(a->date, b->date) == 0;
-}
-
 double lk_law_corrected(const lk_law_fit *fit, const lk_law_series *series,
                         const lk_law_call *call) {
 	const void *made = NULL;
@@ -76,7 +71,7 @@ double lk_law_corrected(const lk_law_fit *fit, const lk_law_series *series,
 	lk_law_part part = lk_law_part_of(series);
 	for (int i = 0; i < all->count; i++) /* later rows have precedence */
 		if (all->at[i].law == fit->law && strcmp(all->at[i].row->variant, part.name) == 0 &&
-		    beside(all->at[i].row, fit->row))
+		    lk_law_beside(all->at[i].row, fit->row))
 			trees = all->at[i].trees;
 	return lk_law_learned(trees, fit->law, fit->numbers, series, call);
 }
