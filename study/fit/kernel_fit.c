@@ -128,6 +128,7 @@ struct model {
 	const lk_kernel_group *groups; /* [count] */
 	size_t count;
 	int without;                       /* the fold; -1: none */
+	const lk_device *without_device;   /* of the trees; NULL: none */
 	double (*numbers)[LK_LAW_NUMBERS]; /* [count] */
 	struct learned **learned;          /* [parts] */
 	size_t parts;
@@ -143,7 +144,9 @@ static lk_status fit_numbers_job(void *context, size_t job, lk_error *err) {
 }
 
 static bool learns(const struct model *model, size_t g, size_t part) {
-	return model->part[g] == (int)part && model->groups[g].count >= LEAST_ROWS;
+	const lk_kernel_group *group = &model->groups[g];
+	return model->part[g] == (int)part && group->count >= LEAST_ROWS &&
+	       group->rows[0]->call.device != model->without_device;
 }
 
 /* A sample of the rows outside the fold, as features and what the law misses; their number. */
@@ -207,9 +210,9 @@ static void model_free(struct model *model) {
 	for (size_t p = 0; model->rooms && p < model->parts; p++) lk_arena_free(&model->rooms[p]);
 }
 
-/* Fit to the rows outside a fold; free in every case. */
-static lk_status model_fit(lk_arena *arena, const lk_kernel_group *groups, size_t count,
-                           int without, struct model *out, lk_error *err) {
+/* Free in every case. */
+static lk_status model_begin(lk_arena *arena, const lk_kernel_group *groups, size_t count,
+                             int without, struct model *out, lk_error *err) {
 	*out = (struct model){.groups = groups, .count = count, .without = without};
 	out->numbers = lk_arena_array(arena, count + 1, sizeof *out->numbers);
 	out->learned = LK_ARRAY(arena, struct learned *, count + 1);
@@ -217,6 +220,13 @@ static lk_status model_fit(lk_arena *arena, const lk_kernel_group *groups, size_
 	out->rooms = LK_ARRAY(arena, lk_arena, count + 1);
 	if (!out->numbers || !out->learned || !out->part || !out->rooms) return lk_oom(err);
 	for (size_t g = 0; g < count; g++) LK_TRY(add_part(arena, out, g, err));
+	return LK_OK;
+}
+
+/* Fit to the rows outside a fold; free in every case. */
+static lk_status model_fit(lk_arena *arena, const lk_kernel_group *groups, size_t count,
+                           int without, struct model *out, lk_error *err) {
+	LK_TRY(model_begin(arena, groups, count, without, out, err));
 	LK_TRY(lk_parallel(count, 0, fit_numbers_job, out, err));
 	return lk_parallel(out->parts, 0, fit_trees_job, out, err);
 }
@@ -251,6 +261,56 @@ lk_status lk_kernel_cross(const lk_kernel_rows *rows, const lk_kernel_group *gro
 	return LK_OK;
 }
 
+/* ---- every row from other devices ---- */
+
+static bool runs_on(const struct model *model, const lk_device *device) {
+	for (size_t g = 0; g < model->count; g++)
+		if (model->groups[g].rows[0]->call.device == device) return true;
+	return false;
+}
+
+/* Fill seconds[row] of a device: numbers in use of others, trees fitted to others. */
+static lk_status cross_device(struct model *model, const lk_device *device,
+                              const lk_kernel_row *first, double *seconds, lk_error *err) {
+	model->without_device = device;
+	LK_TRY(lk_parallel(model->parts, 0, fit_trees_job, model, err));
+	for (size_t g = 0; g < model->count; g++) {
+		const lk_kernel_group *group = &model->groups[g];
+		const lk_kernel_row *row = group->rows[0];
+		lk_law_fit fit;
+		if (row->call.device != device ||
+		    !lk_law_find(row->law, device, &row->series, device, &fit))
+			continue;
+		const lk_trees *trees =
+			fit.basis <= LK_LAW_CARRIES ? &model->learned[model->part[g]]->trees : NULL;
+		for (size_t i = 0; i < group->count; i++) {
+			row = group->rows[i];
+			seconds[row - first] =
+				lk_law_learned(trees, row->law, fit.numbers, &row->series, &row->call);
+		}
+	}
+	return LK_OK;
+}
+
+lk_status lk_kernel_cross_devices(const lk_kernel_rows *rows, const lk_kernel_group *groups,
+                                  size_t count, double *seconds, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	struct model model;
+	lk_status status = model_begin(&arena, groups, count, -1, &model, err);
+	for (size_t g = 0; status == LK_OK && g < count; g++) {
+		const lk_kernel_row *row = groups[g].rows[0];
+		lk_law_fit fit;
+		if (lk_law_find(row->law, row->call.device, &row->series, NULL, &fit))
+			memcpy(model.numbers[g], fit.numbers, sizeof fit.numbers);
+	}
+	for (int d = 0; status == LK_OK && d < lk_device_count(); d++)
+		if (runs_on(&model, lk_device_at(d)))
+			status = cross_device(&model, lk_device_at(d), rows->at, seconds, err);
+	model_free(&model);
+	lk_arena_free(&arena);
+	return status;
+}
+
 /* ---- rows of a calibration ---- */
 
 enum { SPREAD_FOLD = 0, LEAST_MISSES = 5 };
@@ -266,7 +326,7 @@ static bool add_miss(struct misses *misses, double predicted, double measured) {
 }
 
 /* The 80 % quantile. */
-static double spread_of(struct misses *misses) {
+static double misses_spread(struct misses *misses) {
 	lk_sort(misses->at.at, misses->at.count, sizeof *misses->at.at, lk_ascending);
 	return misses->at.at[misses->at.count * 8 / 10];
 }
@@ -295,7 +355,7 @@ static lk_status put_group(const struct model *model, size_t g, const lk_kernel_
 			lk_calibration_put(row, first->law->numbers[i].name, model->numbers[g][i]);
 		double fitted = 1.3 * sum / (double)group->count; /* without shapes left out */
 		lk_calibration_put(row, "spread",
-		                   misses.at.count >= LEAST_MISSES ? spread_of(&misses) : fitted);
+		                   misses.at.count >= LEAST_MISSES ? misses_spread(&misses) : fitted);
 		row->points = (int)group->count;
 		row->error = expm1(sum / (double)group->count);
 		row->source = like->source;
@@ -384,7 +444,7 @@ static lk_status put_farther(const lk_law_entries *entries, const struct model *
 		enough = row != NULL;
 	}
 	if (row) {
-		lk_calibration_put(row, "spread", spread_of(&misses));
+		lk_calibration_put(row, "spread", misses_spread(&misses));
 		row->points = (int)misses.at.count;
 		row->error = NAN;
 		row->source = like->source;

@@ -80,14 +80,15 @@ static void put_predicted(lk_validated *shown, double seconds) {
 	shown->high *= by;
 }
 
-static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *out,
+static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, bool shapes, lk_scoring *out,
                        lk_error *err) {
 	lk_kernel_group *groups;
 	size_t count;
 	double *seconds = LK_ARRAY(arena, double, rows->count + 1);
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_kernel_groups_of(arena, rows, &groups, &count, err));
-	LK_TRY(lk_kernel_cross(rows, groups, count, seconds, err));
+	LK_TRY(shapes ? lk_kernel_cross(rows, groups, count, seconds, err)
+	              : lk_kernel_cross_devices(rows, groups, count, seconds, err));
 	for (size_t i = 0; i < rows->count; i++) put_predicted(&out->rows[i], seconds[i]);
 	return LK_OK;
 }
@@ -99,7 +100,7 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request,
 	out->unit_of_rows = "kernel";
 	if (request->cross) out->folds = shapes ? "whole shapes" : "whole GPUs";
 	predict(rows, request->cross && !shapes, out); /* and its ranges, which the folds take */
-	return shapes ? cross(arena, rows, out, err) : LK_OK;
+	return request->cross ? cross(arena, rows, shapes, out, err) : LK_OK;
 }
 
 lk_status lk_score_kernels(lk_arena *arena, const lk_validate_request *request, lk_stream *in,

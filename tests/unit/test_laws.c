@@ -205,7 +205,7 @@ static void test_carried_numbers(void **state) {
 					            fit.numbers[i] <= law->numbers[i].high * (1 + 1e-5));
 				double seconds = lk_law_seconds(&fit, &call);
 				assert_true(seconds > 0 && isfinite(seconds) && fit.spread > 0);
-				if (fit.basis > LK_LAW_SERIES) /* trees know measured devices alone */
+				if (fit.basis > LK_LAW_CARRIES) /* trees know relatives alone */
 					assert_true(lk_law_corrected(&fit, &series, &call) == seconds);
 				else
 					assert_true(fabs(log(lk_law_corrected(&fit, &series, &call) / seconds)) < 1.21);

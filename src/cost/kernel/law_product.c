@@ -66,14 +66,17 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 	       (x[CAST_START] * 1e-6 + x[CAST_ROW] * 1e-9 * m) * format->reads;
 }
 
-/* SMs issue the loads, so a relative with faster memory keeps half of the gain. Another architecture
- * changes the share of the peak as published. */
-static void product_carry(double *x, const lk_device *from, const lk_device *to) {
+void lk_law_carry_product(double *efficiency, double *memory, double *cast, const lk_device *from,
+                          const lk_device *to) {
 	double slower = sqrt(from->memory_rate / to->memory_rate);
-	x[MEMORY] *= slower;
-	x[CAST] *= slower;
+	*memory *= slower;
+	*cast *= slower;
 	if (from->arch != to->arch)
-		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
+		*efficiency *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
+}
+
+static void product_carry(double *x, const lk_device *from, const lk_device *to) {
+	lk_law_carry_product(&x[EFFICIENCY], &x[MEMORY], &x[CAST], from, to);
 }
 
 static void product_describe(const double *x, const lk_law_call *call, const lk_law_series *series,

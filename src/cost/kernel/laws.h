@@ -69,6 +69,10 @@ extern const lk_law lk_law_attention, lk_law_mla;
 extern const lk_law lk_law_experts, lk_law_state, lk_law_quantize;
 /* The numbers of lk_law_product as those of gemm_model.c, without what a format reads before. */
 lk_gemm_numbers lk_law_product_numbers(const double *numbers);
+/* Carry shares of a product. SMs issue the loads, so a relative with faster memory keeps half of the
+ * gain. Another architecture changes the share of the peak as published. */
+void lk_law_carry_product(double *efficiency, double *memory, double *cast, const lk_device *from,
+                          const lk_device *to);
 /* All laws; ends with NULL. */
 extern const lk_law *const lk_laws[];
 
@@ -94,6 +98,7 @@ typedef enum lk_law_basis {
 	LK_LAW_ARCHITECTURE, /* another architecture */
 	LK_LAW_BASES,
 } lk_law_basis;
+#define LK_LAW_CARRIES LK_LAW_RELATIVE /* the farthest basis that learned corrections carry to */
 
 /* A law with its numbers. */
 typedef struct lk_law_fit {

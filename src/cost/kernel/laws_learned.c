@@ -63,7 +63,7 @@ double lk_law_corrected(const lk_law_fit *fit, const lk_law_series *series,
                         const lk_law_call *call) {
 	const void *made = NULL;
 	lk_error unused;
-	if (fit->basis > LK_LAW_SERIES ||
+	if (fit->basis > LK_LAW_CARRIES ||
 	    lk_calibration_made(LK_CALIBRATION_LEARNED, learned_make, &made, &unused) != LK_OK)
 		return lk_law_seconds(fit, call);
 	const struct all_learned *all = made;
