@@ -16,7 +16,7 @@
 
 enum { SAMPLE = 400, EVALUATIONS_PER_NUMBER = 60, LEAST_ROWS = 20 };
 /* Of the trees of one part. */
-enum { ROWS_PER_TREE = 150, TREES = 130, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
+enum { ROWS_PER_TREE = 150, TREES = 100, TREE_ROWS = 70000, TREE_SAMPLE = 12000 };
 
 /* ---- series ---- */
 

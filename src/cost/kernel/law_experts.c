@@ -97,9 +97,39 @@ static void experts_carry(double *x, const lk_device *from, const lk_device *to)
 	x[PASS] /= slower;
 }
 
+enum { LOGS = 13, PLAIN = 2, FEATURES = LOGS + PLAIN + NUMBERS + LK_SERIES_FEATURES };
+
+static void experts_describe(const double *x, const lk_law_call *call, const lk_law_series *series,
+                             float *out) {
+	const double *size = call->size, *padded = size + LK_EXPERTS_PADDED;
+	double seconds = experts_seconds(x, call), rows = size[LK_EXPERTS_ROWS];
+	const double logs[LOGS] = {
+		seconds,
+		seconds / (x[START] * 1e-6),
+		size[LK_EXPERTS_TOKENS],
+		size[LK_EXPERTS_HIDDEN],
+		size[LK_EXPERTS_INTER] / size[LK_EXPERTS_TP],
+		size[LK_EXPERTS_EXPERTS],
+		rows,
+		size[LK_EXPERTS_HIT],
+		rows / size[LK_EXPERTS_HIT],
+		size[LK_EXPERTS_CHOICES] / rows,
+		padded[0] / rows,
+		padded[1] / rows,
+		padded[2] / rows,
+	};
+	for (int i = 0; i < LOGS; i++) *out++ = (float)log2(fmax(logs[i], 1e-30));
+	*out++ = (float)size[LK_EXPERTS_TP];
+	*out++ = (float)size[LK_EXPERTS_GATED];
+	for (int i = 0; i < NUMBERS; i++) *out++ = (float)x[i];
+	lk_law_describe_series(call, series, out);
+}
+
 const lk_law lk_law_experts = {.family = "experts",
                                .numbers = numbers,
                                .count = NUMBERS,
                                .seconds = experts_seconds,
                                .carry = experts_carry,
-                               .outlier = .4};
+                               .outlier = .4,
+                               .features = FEATURES,
+                               .describe = experts_describe};
