@@ -244,8 +244,8 @@ static bool add_miss(struct misses *misses, double predicted, double measured) {
 	return true;
 }
 
-/* The 80 % quantile. */
-static double spread_of(struct misses *misses) {
+/* Their 80 % quantile. */
+static double eighty_percent(struct misses *misses) {
 	lk_sort(misses->at.at, misses->at.count, sizeof *misses->at.at, lk_ascending);
 	return misses->at.at[misses->at.count * 8 / 10];
 }
@@ -274,7 +274,7 @@ static lk_status put_group(const struct model *model, size_t g, const lk_kernel_
 			lk_calibration_put(row, first->law->numbers[i].name, model->numbers[g][i]);
 		double fitted = 1.3 * sum / (double)group->count; /* without shapes left out */
 		lk_calibration_put(row, "spread",
-		                   misses.at.count >= LEAST_MISSES ? spread_of(&misses) : fitted);
+		                   misses.at.count >= LEAST_MISSES ? eighty_percent(&misses) : fitted);
 		row->points = (int)group->count;
 		row->error = expm1(sum / (double)group->count);
 		row->source = like->source;
@@ -363,7 +363,7 @@ static lk_status put_farther(const lk_law_entries *entries, const struct model *
 		enough = row != NULL;
 	}
 	if (row) {
-		lk_calibration_put(row, "spread", spread_of(&misses));
+		lk_calibration_put(row, "spread", eighty_percent(&misses));
 		row->points = (int)misses.at.count;
 		row->error = NAN;
 		row->source = like->source;

@@ -50,13 +50,8 @@ static double few_seconds(const double *x, const lk_law_call *call) {
 	return seconds + cast / (x[CAST] * device->memory_rate) + x[CAST_START] * format->reads * 1e-6;
 }
 
-/* As for many rows: SMs issue the loads. */
 static void few_carry(double *x, const lk_device *from, const lk_device *to) {
-	double slower = sqrt(from->memory_rate / to->memory_rate);
-	x[MEMORY] *= slower;
-	x[CAST] *= slower;
-	if (from->arch != to->arch)
-		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
+	lk_law_carry_product(&lk_law_few, x, from, to);
 }
 
 const lk_law lk_law_few = {"product_few", numbers, NUMBERS, few_seconds, few_carry, SIZES};

@@ -9,6 +9,7 @@
 #include "cost/kernel/laws.h"
 
 #include <math.h>
+#include <string.h>
 
 /* sizes */
 enum { M, N, K, SIZES };
@@ -66,14 +67,20 @@ static double product_seconds(const double *x, const lk_law_call *call) {
 	       (x[CAST_START] * 1e-6 + x[CAST_ROW] * 1e-9 * m) * format->reads;
 }
 
-/* SMs issue the loads, so a relative with faster memory keeps half of the gain. Another architecture
- * changes the share of the peak as published. */
-static void product_carry(double *x, const lk_device *from, const lk_device *to) {
-	double slower = sqrt(from->memory_rate / to->memory_rate);
-	x[MEMORY] *= slower;
-	x[CAST] *= slower;
+void lk_law_carry_product(const lk_law *law, double *x, const lk_device *from,
+                          const lk_device *to) {
+	double slower = sqrt(from->memory_rate / to->memory_rate), share = 1;
 	if (from->arch != to->arch)
-		x[EFFICIENCY] *= lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
+		share = lk_published_share(to, LK_BF16) / lk_published_share(from, LK_BF16);
+	for (int i = 0; i < law->count; i++) {
+		const char *name = law->numbers[i].name;
+		if (strcmp(name, "memory") == 0 || strcmp(name, "cast") == 0) x[i] *= slower;
+		if (strcmp(name, "efficiency") == 0) x[i] *= share;
+	}
+}
+
+static void product_carry(double *x, const lk_device *from, const lk_device *to) {
+	lk_law_carry_product(&lk_law_product, x, from, to);
 }
 
 const lk_law lk_law_product = {"product", numbers, NUMBERS, product_seconds, product_carry, SIZES};

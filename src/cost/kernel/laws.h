@@ -51,6 +51,11 @@ extern const lk_law lk_law_product; /* linear layers */
 extern const lk_law lk_law_few;     /* the same for few rows */
 /* Its product as numbers of gemm_model.c, without what a format reads before. */
 lk_gemm_numbers lk_law_product_numbers(const double *numbers);
+/* The shares of a product's law (efficiency, memory, cast) on another device. SMs issue the loads,
+ * so a relative with faster memory keeps half of the gain. Another architecture changes the share
+ * of the peak as published. */
+void lk_law_carry_product(const lk_law *law, double *numbers, const lk_device *from,
+                          const lk_device *to);
 /* All laws; ends with NULL. */
 extern const lk_law *const lk_laws[];
 
