@@ -5,7 +5,6 @@
  * and a measured time of 0 is 0. */
 #include "cost/cost.h"
 
-#include "cost/kernel/laws.h"
 #include "base/check.h"
 
 typedef void (*lk_cost_family)(const lk_graph *, uint32_t, const lk_cost_site *, lk_cost *);
@@ -61,7 +60,6 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 
 lk_status lk_cost_ready(lk_error *err) {
 	LK_TRY(lk_gemm_ready(err));
-	LK_TRY(lk_laws_ready(err));
 	return lk_coll_ready(err);
 }
 

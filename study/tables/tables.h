@@ -284,6 +284,27 @@ typedef LK_VEC(lk_kernel_row) lk_kernel_rows;
  * case. A value that cannot be read is an error with file, line and column. */
 lk_status lk_kernel_rows_read(lk_arena *arena, lk_stream *in, lk_kernel_rows *out, lk_error *err);
 
+/* ---- expert_loads: how many rows the experts of the busiest rank get, as tables of experts state
+ * their routing. */
+
+typedef struct lk_expert_routing {
+	double tokens, experts, topk, ranks;
+	double skew; /* exponent of the power law of tokens per expert; 0: all get the same */
+} lk_expert_routing;
+
+typedef struct lk_expert_load {
+	double rows, hit, reach;        /* of the rank: rows, experts with rows, tokens with a row */
+	double padded[LK_EXPERT_TILES]; /* rows when each expert's are padded to whole tiles */
+} lk_expert_load;
+
+typedef struct lk_expert_loads {
+	struct lk_expert_slot *slots; /* those computed before */
+} lk_expert_loads;
+
+/* The mean over draws of the routing; memory from the arena. NULL when memory runs out. */
+const lk_expert_load *lk_expert_load_of(lk_arena *arena, lk_expert_loads *loads,
+                                        const lk_expert_routing *routing);
+
 /* ---- stack_defaults: what a table of runs leaves empty, by software stack. */
 
 typedef struct lk_stack_defaults {

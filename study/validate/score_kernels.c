@@ -66,22 +66,30 @@ static void predict(const lk_kernel_rows *rows, bool without_device, lk_scoring 
 			shown->reason = "no kernel of this kind and format was measured";
 			continue;
 		}
-		shown->predicted = lk_law_seconds(&fit, &row->call);
+		shown->predicted = lk_law_corrected(&fit, &row->series, &row->call);
 		shown->low = shown->predicted * exp(-fit.spread);
 		shown->high = shown->predicted * exp(fit.spread);
 	}
 }
 
-static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *out,
+/* From another fit; a range keeps its width. */
+static void put_predicted(lk_validated *shown, double seconds) {
+	double by = seconds > 0 ? seconds / shown->predicted : NAN;
+	shown->predicted = seconds > 0 ? seconds : NAN;
+	shown->low *= by;
+	shown->high *= by;
+}
+
+static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, bool shapes, lk_scoring *out,
                        lk_error *err) {
 	lk_kernel_group *groups;
 	size_t count;
 	double *seconds = LK_ARRAY(arena, double, rows->count + 1);
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_kernel_groups_of(arena, rows, &groups, &count, err));
-	LK_TRY(lk_kernel_cross(rows, groups, count, seconds, err));
-	for (size_t i = 0; i < rows->count; i++)
-		if (seconds[i] > 0) out->rows[i].predicted = seconds[i];
+	LK_TRY(shapes ? lk_kernel_cross(rows, groups, count, seconds, err)
+	              : lk_kernel_cross_devices(rows, groups, count, seconds, err));
+	for (size_t i = 0; i < rows->count; i++) put_predicted(&out->rows[i], seconds[i]);
 	return LK_OK;
 }
 
@@ -91,9 +99,8 @@ static lk_status score(lk_arena *arena, const lk_validate_request *request,
 	bool shapes = request->cross && request->folds != LK_FOLDS_GPU;
 	out->unit_of_rows = "kernel";
 	if (request->cross) out->folds = shapes ? "whole shapes" : "whole GPUs";
-	if (shapes) return cross(arena, rows, out, err);
-	predict(rows, request->cross, out);
-	return LK_OK;
+	predict(rows, request->cross && !shapes, out); /* and its ranges, which the folds take */
+	return request->cross ? cross(arena, rows, shapes, out, err) : LK_OK;
 }
 
 lk_status lk_score_kernels(lk_arena *arena, const lk_validate_request *request, lk_stream *in,

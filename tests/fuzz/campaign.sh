@@ -24,7 +24,7 @@ suits() {
 	config | deepspeed | json | graph | cluster | dlrm) echo 'json' ;;
 	yaml | config_file) echo 'yaml yml toml json' ;;
 	launch) echo 'sh' ;;
-	csv | runs | ops | models | slowdown | throughput | inference | post | memory_table | jobs | offers | shard | hierarchy) echo 'csv csv.gz' ;;
+	csv | runs | ops | models | slowdown | throughput | inference | post | memory_table | kernel_table | jobs | offers | shard | hierarchy) echo 'csv csv.gz' ;;
 	nccl_log | nccl_info) echo 'log txt' ;;
 	*) ;;
 	esac

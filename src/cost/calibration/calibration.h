@@ -89,6 +89,7 @@ typedef enum lk_calibration_part {
 	LK_CALIBRATION_FABRIC,
 	LK_CALIBRATION_LAWS,
 	LK_CALIBRATION_KERNELS,
+	LK_CALIBRATION_LEARNED,
 	LK_CALIBRATION_PARTS
 } lk_calibration_part;
 typedef lk_status lk_calibration_maker(const lk_calibration *rows, lk_arena *arena,

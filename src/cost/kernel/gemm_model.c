@@ -29,13 +29,12 @@ struct choice {
 	int tile, splits;
 };
 
-/* Seconds of `k` multiply-adds for each element of a tile. */
-static double tile_seconds(const lk_gemm_numbers *numbers, int tile, double rate, double k) {
-	double efficiency =
-		numbers->tiles == 1 ? tiles[tile].efficiency : pow(tiles[tile].efficiency, numbers->tiles);
-	return 2.0 * tiles[tile].m * tiles[tile].n * k / (rate * efficiency) + numbers->fill_s;
+static double tile_efficiency(const lk_gemm_numbers *numbers, int tile) {
+	double efficiency = tiles[tile].efficiency;
+	return numbers->tiles == 1 || efficiency == 1 ? efficiency : pow(efficiency, numbers->tiles);
 }
 
+/* `rate`: of the tile on one SM. */
 static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const lk_gemm_shape *shape,
                                int splits, int sms, double rate) {
 	double ctas =
@@ -49,7 +48,8 @@ static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const l
 	else waves = exact + 0.5;
 	double step = numbers->k_step,
 		   k = step > 0 ? ceil(shape->k / splits / step) * step : shape->k / splits;
-	double per_tile = tile_seconds(numbers, tile, rate / sms, k + numbers->k_extra);
+	double flops = 2.0 * tiles[tile].m * tiles[tile].n * (k + numbers->k_extra),
+		   per_tile = flops / rate + numbers->fill_s;
 	double reduce =
 		splits > 1 ? 0.05 * splits * per_tile : 0; /* partial sums are written and added */
 	return (struct choice){waves * per_tile + reduce, exact, tile, splits};
@@ -59,9 +59,10 @@ static struct choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_sha
                                double rate) {
 	struct choice best = {INFINITY, 0, 0, 1};
 	for (int t = 0; t < TILES; t++) {
+		double of_tile = rate / sms * tile_efficiency(numbers, t);
 		for (int splits = 1; splits == 1 || (splits <= 4 && shape->k / splits >= 512);
 		     splits *= 2) {
-			struct choice c = tile_time(numbers, t, shape, splits, sms, rate);
+			struct choice c = tile_time(numbers, t, shape, splits, sms, of_tile);
 			if (c.seconds < best.seconds) best = c;
 			if (c.waves >= 1) break; /* split only if SMs are idle */
 		}

@@ -203,6 +203,8 @@ bool lk_blackwell_ultra(const lk_device *device);
 /* Sustained rate of large products, flop/s; and of fused attention over long causal sequences at
  * head size 128, with the keys at which half of that is reached: as published (sustained.c). */
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype);
+/* The same as a share of the peak. */
+double lk_published_share(const lk_device *device, lk_dtype dtype);
 typedef struct lk_attention_rate {
 	double flops, start;
 } lk_attention_rate;

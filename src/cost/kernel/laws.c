@@ -1,10 +1,13 @@
 /* laws.c: formats, the laws, and their numbers: rows of the current calibration whose family is a
  * law's, with the device as subject and the series as variant:
- * "KIND FORMAT KERNEL LIBRARY RELEASE short|sustained", "-" where nothing is said. */
+ * "KIND FORMAT KERNEL LIBRARY RELEASE short|sustained", "-" where nothing is said. Rows of family
+ * "farther" say how far measurements are from numbers of another series, device, architecture. */
 #include "cost/kernel/laws.h"
 #include "cost/kernel/kernel.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -29,7 +32,8 @@ static const lk_law_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-const lk_law *const lk_laws[] = {&lk_law_product, NULL};
+const lk_law *const lk_laws[] = {&lk_law_product, &lk_law_few,   &lk_law_attention, &lk_law_mla,
+                                 &lk_law_experts, &lk_law_state, &lk_law_quantize,  NULL};
 
 const lk_law_format *lk_law_format_find(const char *name) {
 	for (int i = 0; i < FORMATS; i++)
@@ -48,19 +52,14 @@ const char *lk_law_variant(lk_arena *arena, const lk_law_series *series) {
 	                       series->sustained ? "sustained" : "short");
 }
 
+lk_law_part lk_law_part_of(const lk_law_series *series) {
+	lk_law_part part;
+	snprintf(part.name, sizeof part.name, "%.*s %s", (int)strcspn(series->kind, "_"), series->kind,
+	         series->format);
+	return part;
+}
+
 /* ---- rows of the calibration ---- */
-
-struct entry {
-	const lk_law *law;
-	const lk_device *device;
-	lk_law_series series;
-	const lk_calibration_row *row;
-};
-
-struct entries {
-	struct entry *at;
-	int count;
-};
 
 static const lk_law *law_of(const char *family) {
 	for (int i = 0; lk_laws[i]; i++)
@@ -85,14 +84,14 @@ static bool read_series(lk_arena *arena, const char *variant, lk_law_series *out
 
 static lk_status entries_make(const lk_calibration *rows, lk_arena *arena, const void **out,
                               lk_error *err) {
-	struct entries *made = LK_NEW(arena, struct entries);
+	lk_law_entries *made = LK_NEW(arena, lk_law_entries);
 	int count = 0;
 	for (size_t i = 0; i < rows->rows.count; i++) count += law_of(rows->rows.at[i].family) != NULL;
-	if (made) made->at = LK_ARRAY(arena, struct entry, count + 1);
+	if (made) made->at = LK_ARRAY(arena, lk_law_entry, count + 1);
 	if (!made || !made->at) return lk_oom(err);
 	for (size_t i = 0; i < rows->rows.count; i++) {
 		const lk_calibration_row *row = &rows->rows.at[i];
-		struct entry entry = {.law = law_of(row->family), .row = row};
+		lk_law_entry entry = {.law = law_of(row->family), .row = row};
 		if (!entry.law) continue;
 		entry.device = lk_device_find(row->subject);
 		if (entry.device && read_series(arena, row->variant, &entry.series))
@@ -102,7 +101,15 @@ static lk_status entries_make(const lk_calibration *rows, lk_arena *arena, const
 	return LK_OK;
 }
 
-static lk_status entries_in_use(const struct entries **out, lk_error *err) {
+lk_status lk_law_entries_of(const lk_calibration *rows, lk_arena *arena, const lk_law_entries **out,
+                            lk_error *err) {
+	const void *made = NULL;
+	lk_status status = entries_make(rows, arena, &made, err);
+	*out = made;
+	return status;
+}
+
+static lk_status entries_in_use(const lk_law_entries **out, lk_error *err) {
 	const void *made = NULL;
 	lk_status status = lk_calibration_made(LK_CALIBRATION_KERNELS, entries_make, &made, err);
 	*out = made;
@@ -110,7 +117,7 @@ static lk_status entries_in_use(const struct entries **out, lk_error *err) {
 }
 
 lk_status lk_laws_ready(lk_error *err) {
-	const struct entries *unused;
+	const lk_law_entries *unused;
 	return entries_in_use(&unused, err);
 }
 
@@ -120,26 +127,61 @@ static int differs(const char *wanted, const char *word) {
 	return *wanted && strcmp(wanted, word) != 0;
 }
 
-/* How far a row is from what runs: the first difference counts more than all later ones. */
-static double distance(const struct entry *entry, const lk_device *device,
-                       const lk_law_series *series) {
-	const lk_device *from = entry->device;
-	double device_far = from == device ? 0 : from->arch == device->arch ? 1 : 2;
-	double sheets = from == device
-	                    ? 0
-	                    : fabs(log(lk_peak_flops(from, LK_BF16) / lk_peak_flops(device, LK_BF16))) +
-	                          fabs(log(from->memory_rate / device->memory_rate));
-	double words = 8 * differs(series->kernel, entry->series.kernel) +
-	               4 * (series->sustained != entry->series.sustained) +
-	               2 * differs(series->library, entry->series.library) +
-	               differs(series->release, entry->series.release);
-	return device_far * 1e3 + words * 10 + fmin(sheets, 9);
+/* The numbers of a release's name, the first counting most: 1.3.0rc20 before 1.3.0. */
+static double release_number(const char *text) {
+	double sum = 0, weight = 1;
+	for (const char *c = text; *c && weight > 1e-9;) {
+		if (*c < '0' || *c > '9') {
+			if (*c++ == 'r') sum -= weight;
+			continue;
+		}
+		double part = 0;
+		while (*c >= '0' && *c <= '9' && part < 1e6) part = 10 * part + (*c++ - '0');
+		sum += part * weight;
+		weight /= 100;
+	}
+	return sum;
 }
 
-static lk_law_basis basis_of(const struct entry *entry, const lk_device *device,
+/* 0 of the same release, less than 1 of any other. */
+static double release_far(const char *wanted, const char *release) {
+	if (!differs(wanted, release)) return 0;
+	double apart = fabs(release_number(wanted) - release_number(release));
+	return .5 + .49 * apart / (apart + .1);
+}
+
+/* Architectures follow one another in time. */
+static double sheets_far(const lk_device *from, const lk_device *device) {
+	if (from == device) return 0;
+	return fabs(log(lk_peak_flops(from, LK_BF16) / lk_peak_flops(device, LK_BF16))) +
+	       fabs(log(from->memory_rate / device->memory_rate)) +
+	       2 * fabs(log(fmax(from->shared_kib, 1) / fmax(device->shared_kib, 1))) +
+	       abs((int)from->arch - (int)device->arch);
+}
+
+/* Where numbers of a row of another device come from. SMs of one size of shared memory are the
+ * same SMs. */
+static lk_law_basis kinship(const lk_device *from, const lk_device *device) {
+	if (from->arch != device->arch) return LK_LAW_ARCHITECTURE;
+	return from->shared_kib == device->shared_kib ? LK_LAW_RELATIVE : LK_LAW_COUSIN;
+}
+
+/* How far a row is from what runs: the first difference counts more than all later ones. */
+static double distance(const lk_law_entry *entry, const lk_device *device,
+                       const lk_law_series *series) {
+	const lk_device *from = entry->device;
+	int device_far = from == device ? 0 : kinship(from, device),
+		other = differs(series->kernel, entry->series.kernel),
+		burst = series->sustained != entry->series.sustained,
+		library = differs(series->library, entry->series.library);
+	double words = 8 * other + (other ? 2 : 4) * burst + (other ? 4 : 2) * library +
+	               release_far(series->release, entry->series.release);
+	return device_far * 1e4 + words * 100 + fmin(sheets_far(from, device), 90) * .1;
+}
+
+lk_law_basis lk_law_basis_of(const lk_law_entry *entry, const lk_device *device,
                              const lk_law_series *series) {
-	if (entry->device != device)
-		return entry->device->arch == device->arch ? LK_LAW_RELATIVE : LK_LAW_ARCHITECTURE;
+	if (entry->device != device) return kinship(entry->device, device);
 	bool same = !differs(series->kernel, entry->series.kernel) &&
 	            !differs(series->library, entry->series.library) &&
 	            !differs(series->release, entry->series.release) &&
@@ -147,34 +189,84 @@ static lk_law_basis basis_of(const struct entry *entry, const lk_device *device,
 	return same ? LK_LAW_DEVICE : LK_LAW_SERIES;
 }
 
-bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
-                 const lk_device *without, lk_law_fit *out) {
-	/* added to the spread of a row's own fit: whole series, GPUs, architectures left out
-	 * (docs/accuracy) */
-	static const double farther[LK_LAW_BASES] = {0, .08, .12, .25};
-	const struct entries *entries;
-	const struct entry *best = NULL;
+bool lk_law_beside(const lk_calibration_row *a, const lk_calibration_row *b) {
+	return strcmp(a->source, b->source) == 0 && strcmp(a->date, b->date) == 0;
+}
+
+/* Of equally near rows: those of a later fit have precedence, and later ones of the same series;
+ * else those of more points, which know more shapes. */
+static bool overrides(const lk_calibration_row *row, const lk_calibration_row *best) {
+	return !lk_law_beside(row, best) || strcmp(row->variant, best->variant) == 0 ||
+	       row->points > best->points;
+}
+
+const lk_law_entry *lk_law_nearest(const lk_law_entries *entries, const lk_law *law,
+                                   const lk_device *device, const lk_law_series *series,
+                                   bool (*leave)(const lk_law_entry *entry, const void *context),
+                                   const void *context) {
+	const lk_law_entry *best = NULL;
 	double least = INFINITY;
-	lk_error unused;
-	if (entries_in_use(&entries, &unused) != LK_OK) return false;
 	for (int i = 0; i < entries->count; i++) {
-		const struct entry *entry = &entries->at[i];
-		if (entry->law != law || entry->device == without ||
+		const lk_law_entry *entry = &entries->at[i];
+		if (entry->law != law || (leave && leave(entry, context)) ||
 		    differs(series->kind, entry->series.kind) ||
 		    strcmp(series->format, entry->series.format) != 0)
 			continue;
 		double far = distance(entry, device, series);
-		if (far <= least) { /* later rows have precedence */
+		if (far < least || (far == least && overrides(entry->row, best->row))) {
 			least = far;
 			best = entry;
 		}
 	}
-	if (!best) return false;
-	*out = (lk_law_fit){.law = law, .row = best->row, .basis = basis_of(best, device, series)};
+	return best;
+}
+
+void lk_law_numbers_on(const lk_law_entry *entry, const lk_device *device, double *numbers) {
+	const lk_law *law = entry->law;
+	for (int i = 0; i < law->count; i++) {
+		const lk_fit_number *number = &law->numbers[i];
+		numbers[i] = lk_calibration_value(entry->row, number->name, number->start);
+	}
+	if (entry->device == device || !law->carry) return;
+	law->carry(numbers, entry->device, device);
 	for (int i = 0; i < law->count; i++)
-		out->numbers[i] =
-			lk_calibration_value(best->row, law->numbers[i].name, law->numbers[i].start);
-	if (best->device != device && law->carry) law->carry(out->numbers, best->device, device);
-	out->spread = lk_calibration_value(best->row, "spread", .2) + farther[out->basis];
+		numbers[i] = fmin(fmax(numbers[i], law->numbers[i].low), law->numbers[i].high);
+}
+
+const char *lk_law_basis_name(lk_law_basis basis) {
+	static const char *const names[LK_LAW_BASES] = {"device", "series", "relative", "cousin",
+	                                                "architecture"};
+	return names[basis];
+}
+
+/* The spread of other rows, of the part if it was measured, else of all. */
+static double spread_farther(const lk_law *law, const lk_law_series *series, lk_law_basis basis) {
+	const lk_calibration *rows = lk_calibration_current();
+	char variant[96];
+	snprintf(variant, sizeof variant, "%s %s", lk_law_basis_name(basis),
+	         lk_law_part_of(series).name);
+	const lk_calibration_row *row = lk_calibration_find(rows, "farther", law->family, variant);
+	if (!row) row = lk_calibration_find(rows, "farther", law->family, lk_law_basis_name(basis));
+	return lk_calibration_value(row, "spread", .3);
+}
+
+static bool is_of(const lk_law_entry *entry, const void *device) {
+	return entry->device == device;
+}
+
+bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
+                 const lk_device *without, lk_law_fit *out) {
+	const lk_law_entries *entries;
+	lk_error unused;
+	if (entries_in_use(&entries, &unused) != LK_OK) return false;
+	const lk_law_entry *best =
+		lk_law_nearest(entries, law, device, series, without ? is_of : NULL, without);
+	if (!best) return false;
+	*out =
+		(lk_law_fit){.law = law, .basis = lk_law_basis_of(best, device, series), .row = best->row};
+	lk_law_numbers_on(best, device, out->numbers);
+	out->spread = lk_calibration_value(best->row, "spread", .2);
+	if (out->basis != LK_LAW_DEVICE)
+		out->spread = fmax(out->spread, spread_farther(law, series, out->basis));
 	return true;
 }

@@ -148,6 +148,10 @@ double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
 	return lk_peak_flops(device, dtype) * at_most(products_share(device, format_of(dtype)));
 }
 
+double lk_published_share(const lk_device *device, lk_dtype dtype) {
+	return lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
+}
+
 /* ---- attention ---- */
 
 /* Rates of long causal sequences at head size 128 over the dense 16-bit peak of the measured
