@@ -8,9 +8,9 @@
 #include "base/check.h"
 #include "base/fit.h"
 
-/* us of the host that a measurement holds: PyTorch's call and the wait for its end, which add to the
- * collective; PyTorch's call alone, and the launch of each GPU by one process, which run while the
- * call before does. */
+/* us of the host that a measurement holds: PyTorch's call and the wait for its end, which add to
+ * the collective; PyTorch's call alone, and the launch of each GPU by one process, which run while
+ * the call before does. */
 static const double waited = 25, paced = 42, launch_of_gpu = 3.8;
 
 /* The longer of the collective and what the host does meanwhile, rounded where both are alike. */

@@ -173,8 +173,8 @@ static int drop_worlds(void **state) {
 
 /* ---- the same bytes ---- */
 
-/* Before any other test: nothing has been read in this process. No two worlds answer alike, but where
- * neither knows the device, and rows that a request lays on top change its answer in each. */
+/* Before any other test: nothing has been read in this process. No two worlds answer alike, but
+ * where neither knows the device, and rows that a request lays on top change its answer in each. */
 static void test_apart(void **state) {
 	(void)state;
 	for (int w = 0; w < WORLDS; w++) {

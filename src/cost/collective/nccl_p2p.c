@@ -1,8 +1,8 @@
 /* nccl_p2p.c: traffic that NCCL runs as send-receive pairs: pipeline messages and all-to-all.
  *
  * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its
- * rounds. An all-to-all over nodes runs in batches of 8 peers; the first batch counts in full, later
- * ones add a hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc
+ * rounds. An all-to-all over nodes runs in batches of 8 peers; the first batch counts in full,
+ * later ones add a hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc
  * (ncclP2pSchedule), enqueue.cc; restated in docs/method/collectives.md. */
 #include "cost/collective/nccl.h"
 
@@ -77,8 +77,8 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(site, each);
-	/* all peers of a node run at once, with those of other nodes: twice as many cost one more hop of
-	 * flags */
+	/* all peers of a node run at once, with those of other nodes: twice as many cost one more hop
+	 * of flags */
 	double own = far_latency(site, proto) * rounds_of(n - site->ppn);
 	if (site->ppn > 1)
 		own = fmax(own,

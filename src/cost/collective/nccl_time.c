@@ -7,8 +7,8 @@
  *                NICs carry / (rate * reached share), limits)
  *     t        = wait + transfer
  *
- * launch', base', near' and far' are the fabric's launch and NCCL's latencies times factors, launch'
- * and near' by the generation of the GPUs. LL's bytes wait in host memory before
+ * launch', base', near' and far' are the fabric's launch and NCCL's latencies times factors,
+ * launch' and near' by the generation of the GPUs. LL's bytes wait in host memory before
  * they leave, where a proxy thread checks each flag. e is the fabric's `wire` times the share that
  * the protocol reaches. Before NCCL 2.22 channels, those that a call of this size opens, cost time
  * each: their number grows with the size, which makes medium sizes slow.

@@ -71,7 +71,8 @@ static int kernel_class(const char *kernel) {
 }
 
 static int library_class(const char *library) {
-	return strcmp(library, "vllm") == 0 ? 0 : strcmp(library, "sglang") == 0 ? 1 : 2;
+	if (strcmp(library, "vllm") == 0) return 0;
+	return strcmp(library, "sglang") == 0 ? 1 : 2;
 }
 
 void lk_law_describe_series(const lk_law_call *call, const lk_law_series *series, float *out) {
