@@ -116,8 +116,8 @@ lk_status lk_kernel_cross(const lk_kernel_rows *rows, const lk_kernel_group *gro
 /* Likewise from other devices: numbers in use of them, trees fitted to their rows. */
 lk_status lk_kernel_cross_devices(const lk_kernel_rows *rows, const lk_kernel_group *groups,
                                   size_t count, double *seconds, lk_error *err);
-/* Append a calibration row for each group that is large enough, the trees of each part of a law, and
- * how far rows are from the numbers of others (family "farther"). */
+/* Append a calibration row for each group that is large enough, the trees of each part of a law,
+ * and how far rows are from the numbers of others (family "farther"). */
 lk_status lk_kernel_fit_rows(const lk_kernel_rows *rows, const char *source, const char *date,
                              lk_calibration *out, lk_error *err);
 

@@ -1,7 +1,7 @@
-/* expert_loads.c: rows of the experts of one rank, as the collector of the tables draws them. Tokens
- * per expert follow a power law between 1 and 0.8 of all tokens (0.01 and 2 where an expert has less
- * than one row), scaled to tokens * topk rows; the busiest of the ranks is measured, a mean of five
- * draws. Balanced: each expert has the same. */
+/* expert_loads.c: rows of the experts of one rank, as the collector of the tables draws them.
+ * Tokens per expert follow a power law between 1 and 0.8 of all tokens (0.01 and 2 where an expert
+ * has less than one row), scaled to tokens * topk rows; the busiest of the ranks is
+ * measured, a mean of five draws. Balanced: each expert has the same. */
 #include "base/arena.h"
 #include "tables/tables.h"
 

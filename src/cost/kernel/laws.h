@@ -69,7 +69,7 @@ extern const lk_law lk_law_attention, lk_law_mla;
 extern const lk_law lk_law_experts, lk_law_state, lk_law_quantize;
 /* The numbers of lk_law_product as those of gemm_model.c, without what a format reads before. */
 lk_gemm_numbers lk_law_product_numbers(const double *numbers);
-/* Carry shares of a product. SMs issue the loads, so a relative with faster memory keeps half of the
+/* Carry shares of a product. SMs issue the loads: a relative with faster memory keeps half of the
  * gain. Another architecture changes the share of the peak as published. */
 void lk_law_carry_product(double *efficiency, double *memory, double *cast, const lk_device *from,
                           const lk_device *to);
@@ -79,8 +79,8 @@ extern const lk_law *const lk_laws[];
 /* The variant of a series' calibration row; NULL when memory runs out. */
 const char *lk_law_variant(lk_arena *arena, const lk_law_series *series);
 
-/* The part of a law that a series belongs to: the kind up to its first '_', and the format: "context
- * bf16". What is learned and how far rows miss is known for each part. */
+/* The part of a law that a series belongs to: the kind up to its first '_', and the format, as in
+ * "context bf16". What is learned and how far rows miss is known for each part. */
 typedef struct lk_law_part {
 	char name[64];
 } lk_law_part;
@@ -112,8 +112,8 @@ typedef struct lk_law_fit {
 /* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
  * library or release matches any; then the nearest row counts: this device before a relative, then
  * the same kernel, sustained or not, the library, the nearest release, the nearest data sheet; of
- * another kernel the library before sustained or not. Of equally near ones those of a later fit count,
- * then the one of more points, which knows more shapes.
+ * another kernel the library before sustained or not. Of equally near ones those of a later fit
+ * count, then the one of more points, which knows more shapes.
  * `without` (NULL: none) is left out. False without any row of the kind and format. */
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out);
@@ -179,8 +179,8 @@ void lk_law_describe_series(const lk_law_call *call, const lk_law_series *series
 
 /* ---- attention (law_attention.c) ---- */
 
-/* Sizes of a call. Heads are those of one device; a window of 0 is none; `causal` is 0 or 1; `cache`
- * is the bytes of a stored element. */
+/* Sizes of a call. Heads are those of one device; a window of 0 is none; `causal` is 0 or 1;
+ * `cache` is the bytes of a stored element. */
 enum {
 	LK_ATTENTION_BATCH,
 	LK_ATTENTION_QUERIES,
@@ -212,9 +212,9 @@ typedef struct lk_attention_shape {
 	bool causal;
 } lk_attention_shape;
 
-/* Seconds of a forward pass in 16 bits alone (attention.c): by the law where the kernel was measured
- * on the device or a relative (FlashAttention 2 on Ampere, 3 on Hopper), without its learned
- * correction, so that more work never takes less time; else by published rates, and `basis` is
+/* Seconds of a forward pass in 16 bits alone (attention.c): by the law where the kernel was
+ * measured on the device or a relative (FlashAttention 2 on Ampere, 3 on Hopper), without its
+ * learned correction, so that more work never takes less time; else by published rates, and `basis` is
  * LK_LAW_ARCHITECTURE. The published rates know no window. */
 double lk_attention_forward_seconds(const lk_device *device, lk_attention_kernel kernel,
                                     const lk_attention_shape *shape, lk_law_basis *basis);
@@ -237,7 +237,7 @@ typedef enum lk_mla_part {
 	LK_MLA_ABSORB,    /* one of the two absorbed products */
 } lk_mla_part;
 
-/* ---- experts, layers with a state, quantisation (law_experts.c, law_state.c, law_quantize.c) ---- */
+/* ---- experts, layers with a state, quantisation (law_experts.c and others) ---- */
 
 /* Sizes of lk_law_experts. Rows, experts that are hit, and rows padded to whole tiles are those of
  * the rank; the columns of its experts are inter / tp. Of the tokens, some reach the rank; choices
@@ -304,8 +304,8 @@ typedef struct lk_law_estimate {
 	lk_law_basis basis;
 } lk_law_estimate;
 
-/* The experts of one rank: `rows` spread evenly over its experts, of `tokens` that reach it. `inter`
- * is the rank's share of columns. Rows include what an imbalance adds. */
+/* The experts of one rank: `rows` spread evenly over its experts, of `tokens` that reach it.
+ * `inter` is the rank's share of columns. Rows include what an imbalance adds. */
 typedef struct lk_experts_work {
 	double rows, tokens, experts, hidden, inter;
 	double routed; /* experts of the layer on all ranks, which the router scores */
