@@ -1,7 +1,7 @@
 /* expert_loads.c: rows of the experts of one rank, as the collector of the tables draws them.
  * Tokens per expert follow a power law between 1 and 0.8 of all tokens (0.01 and 2 where an expert
- * has less than one row), scaled to tokens * topk rows; the busiest of the ranks is measured, a
- * mean of five draws. Balanced: each expert has the same. */
+ * has less than one row), scaled to tokens * topk rows; the busiest of the ranks is
+ * measured, a mean of five draws. Balanced: each expert has the same. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -30,11 +30,7 @@ static void add(lk_expert_load *load, double rows, double share) {
 /* Tokens of each expert, before they are scaled. Returns their sum. */
 static double draw_experts(const lk_expert_routing *routing, uint64_t draw, double *tokens) {
 	bool many = routing->tokens * routing->topk > routing->experts;
-	double low = .01, high = 2, sum = 0;
-	if (many) {
-		low = 1;
-		high = fmax(routing->tokens * .8, 1.001);
-	}
+	double low = many ? 1 : .01, high = many ? fmax(routing->tokens * .8, 1.001) : 2, sum = 0;
 	double power = 1 - routing->skew;
 	if (fabs(power) < 1e-6) power = 1e-6;
 	double from = pow(low, power), to = pow(high, power);

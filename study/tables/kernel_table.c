@@ -42,11 +42,12 @@ static lk_status complete_attention(struct reader *reader, lk_kernel_row *row, l
 }
 
 static lk_status complete_mla(struct reader *reader, lk_kernel_row *row, lk_error *err) {
-	const char *part = lk_csv_named(reader->csv, "part");
+	static const char *const parts[] = {"attention", "module"};
+	int part = LK_MLA_ATTENTION;
 	(void)err;
-	row->call.size[LK_MLA_PART] = strcmp(part, "attention") == 0 ? LK_MLA_ATTENTION
-	                              : strcmp(part, "module") == 0  ? LK_MLA_MODULE
-	                                                             : LK_MLA_ABSORB;
+	while (part < LK_MLA_ABSORB && strcmp(lk_csv_named(reader->csv, "part"), parts[part]) != 0)
+		part++;
+	row->call.size[LK_MLA_PART] = part;
 	row->call.size[LK_MLA_GENERATION] =
 		strcmp(lk_csv_named(reader->csv, "phase"), "generation") == 0;
 	row->call.size[LK_MLA_CACHE] = cache_bytes(reader->csv);

@@ -219,8 +219,7 @@ static void mamba_moves_its_tensors(void **state) {
 	                   1e-12);
 }
 
-/* One sequence of one head waits for its chunks; on a device without limits nothing else is left.
- * */
+/* One sequence of one head waits for its chunks; without limits nothing else is left. */
 static void chunks_follow_one_another(void **state) {
 	(void)state;
 	double x[LK_LAW_NUMBERS];

@@ -46,7 +46,8 @@ double lk_state_backward(lk_state_kernel kernel) {
 	/* x and dy are read and dx is written, and sums over tokens give the gradient of the taps:
 	 * four passes against two */
 	case LK_STATE_CONVOLUTION: return 2;
-	/* states of chunks are computed again; each product of the forward pass has two gradients */
+	/* states of chunks are computed again, and each product of the forward pass has two
+	 * gradients */
 	case LK_STATE_MAMBA_SCAN:
 	case LK_STATE_DELTA_SCAN: return 3;
 	case LK_STATE_STEP:

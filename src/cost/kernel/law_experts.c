@@ -4,7 +4,7 @@
  *     time     = up + down + bytes moved / bandwidth + tests of the router + start
  *     product  = (compute^blend + memory^blend)^(1/blend), the best of the tile heights T
  *     compute  = waves(T) * (2 T 128 (k + k_extra) / (efficiency * (T/128)^tiles * peak / SMs))
- *     memory   = (weights of the experts hit + rows read and written) / (memory * bandwidth)
+ *     memory   = (weights of experts that are hit + rows read and written) / (memory * bandwidth)
  *
  * One launch serves all experts: each pads its rows to whole tiles, and experts without rows are
  * not read. A cost per expert is a number of its own, and small. `stray`: the share of the choices

@@ -71,8 +71,10 @@ static int kernel_class(const char *kernel) {
 }
 
 static int library_class(const char *library) {
-	if (strcmp(library, "vllm") == 0) return 0;
-	return strcmp(library, "sglang") == 0 ? 1 : 2;
+	static const char *const libraries[] = {"vllm", "sglang"};
+	int class = 0;
+	while (class < 2 && strcmp(library, libraries[class]) != 0) class ++;
+	return class;
 }
 
 void lk_law_describe_series(const lk_law_call *call, const lk_law_series *series, float *out) {

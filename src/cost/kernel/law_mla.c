@@ -5,9 +5,9 @@
  *     attention = total and longest of units as in law_attention.c, heads of a tile packed
  *     products  = projections of the whole layer, or the products that absorb them
  *
- * In the expanded form a pair of query and key takes 192 + 128 multiply-adds a head, in the
- * absorbed form 576 + 512. Prompts use `absorbed` of the way from the one to the other; generation
- * is absorbed. */
+ * In the expanded form a pair of query and key takes 192 + 128 multiply-adds a head, absorbed
+ * 576 + 512. Prompts use `absorbed` of the way from the one to the other; generation is
+ * absorbed. */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 

@@ -174,9 +174,8 @@ static double distance(const lk_law_entry *entry, const lk_device *device,
 		other = differs(series->kernel, entry->series.kernel),
 		burst = series->sustained != entry->series.sustained,
 		library = differs(series->library, entry->series.library);
-	double first = other ? library : burst, second = other ? burst : library;
-	double words =
-		8 * other + 4 * first + 2 * second + release_far(series->release, entry->series.release);
+	double words = 8 * other + 2 * (2 - other) * burst + 2 * (1 + other) * library +
+	               release_far(series->release, entry->series.release);
 	return device_far * 1e4 + words * 100 + fmin(sheets_far(from, device), 90) * .1;
 }
 

@@ -69,8 +69,8 @@ extern const lk_law lk_law_attention, lk_law_mla;
 extern const lk_law lk_law_experts, lk_law_state, lk_law_quantize;
 /* The numbers of lk_law_product as those of gemm_model.c, without what a format reads before. */
 lk_gemm_numbers lk_law_product_numbers(const double *numbers);
-/* Carry shares of a product. SMs issue the loads, so a relative with faster memory keeps half of
- * the gain. Another architecture changes the share of the peak as published. */
+/* Carry shares of a product. SMs issue the loads: a relative with faster memory keeps half of the
+ * gain. Another architecture changes the share of the peak as published. */
 void lk_law_carry_product(double *efficiency, double *memory, double *cast, const lk_device *from,
                           const lk_device *to);
 /* All laws; ends with NULL. */
@@ -79,7 +79,7 @@ extern const lk_law *const lk_laws[];
 /* The variant of a series' calibration row; NULL when memory runs out. */
 const char *lk_law_variant(lk_arena *arena, const lk_law_series *series);
 
-/* The part of a law that a series belongs to: the kind up to its first '_', and the format:
+/* The part of a law that a series belongs to: the kind up to its first '_', and the format, as in
  * "context bf16". What is learned and how far rows miss is known for each part. */
 typedef struct lk_law_part {
 	char name[64];
@@ -237,7 +237,7 @@ typedef enum lk_mla_part {
 	LK_MLA_ABSORB,    /* one of the two absorbed products */
 } lk_mla_part;
 
-/* ---- experts, layers with a state, quantisation (law_experts.c, law_state.c, law_quantize.c) */
+/* ---- experts, layers with a state, quantisation (law_experts.c and others) ---- */
 
 /* Sizes of lk_law_experts. Rows, experts that are hit, and rows padded to whole tiles are those of
  * the rank; the columns of its experts are inter / tp. Of the tokens, some reach the rank; choices
