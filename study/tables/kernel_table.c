@@ -5,6 +5,7 @@
 #include "tables/tables.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -302,6 +303,14 @@ static const char *shape_text(const struct reader *reader) {
 	return lk_arena_strdup(reader->arena, words);
 }
 
+/* Whether the law states a time, whatever its numbers: not where a size is 0 that cannot be. */
+static bool has_time(const lk_kernel_row *row) {
+	double numbers[LK_LAW_NUMBERS];
+	for (int i = 0; i < row->law->count; i++) numbers[i] = row->law->numbers[i].start;
+	double seconds = row->law->seconds(numbers, &row->call);
+	return seconds > 0 && isfinite(seconds);
+}
+
 static lk_status read_row(struct reader *reader, lk_kernel_row *row, lk_error *err) {
 	double us;
 	*row = (lk_kernel_row){.law = reader->kind->law, .refused = ""};
@@ -324,6 +333,7 @@ static lk_status read_row(struct reader *reader, lk_kernel_row *row, lk_error *e
 	if (!row->call.device) row->refused = "the catalogue does not have this device";
 	else if (!row->call.format) row->refused = "unknown number format";
 	LK_TRY(read_sizes(reader, row, err));
+	if (!*row->refused && !has_time(row)) row->refused = "sizes of the kernel are missing";
 	LK_TRY(lk_csv_real(reader->csv, lk_csv_column(reader->csv, "time_us"), 1e-6, 1e12, &us, err));
 	row->seconds = us * 1e-6;
 	return LK_OK;
