@@ -280,11 +280,12 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 	return ask_with(job, cluster, &whole, job->microbatches, share, out, err);
 }
 
+/* In billionths: sums over a folded step and over a whole one differ in their last bit. */
 double lk_step_network_share(const lk_step *step) {
 	double waits = 0;
 	for (int part = LK_PART_TP; part <= LK_PART_PP; part++)
 		waits += step->breakdown.exposed_s[part];
-	return step->step_s > 0 ? fmin(1, waits / step->step_s) : 0;
+	return step->step_s > 0 ? round(fmin(1, waits / step->step_s) * 1e9) / 1e9 : 0;
 }
 
 void lk_step_free(lk_step *step) {

@@ -121,9 +121,9 @@ class Limits(unittest.TestCase):
 
     def test_memory(self):
         events = ",".join('{"ph":"X","cat":"kernel","name":"k%d","pid":0,"tid":7,"ts":%d,"dur":1,"args":{"stream":7}}' % (i % 5, 2 * i)
-                          for i in range(100000))
+                          for i in range(200000))
         trace = gzip.compress(('{"traceEvents":[%s]}' % events).encode(), 1)
-        with Server("--memory", "96") as server:
+        with Server("--memory", "112") as server:
             job = server.job(server.upload([("t.json.gz", trace)]))
             self.assertEqual((job["status"], job["error"]["where"]), (422, "memory"), job)
             self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)

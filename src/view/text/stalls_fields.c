@@ -200,12 +200,12 @@ static const struct rows {
 	size_t count; /* of their number */
 	int fixed;    /* so many lie in the answer itself; 0: behind the pointer */
 } rows[LK_STALLS_TABLES] = {
-#define HERE(name, record, member, number) \
-	{ {name, &(record), NULL}, offsetof(lk_stalls_answer, member), 0, number }
-#define LISTED(name, record, member, number)                         \
-	{                                                                \
-		{name, &(record), NULL}, offsetof(lk_stalls_answer, member), \
-			offsetof(lk_stalls_answer, number), 0                    \
+#define HERE(name_, record_, member, number) \
+	{ {.name = name_, .record = &(record_)}, offsetof(lk_stalls_answer, member), 0, number }
+#define LISTED(name_, record_, member, number)                                     \
+	{                                                                              \
+		{.name = name_, .record = &(record_)}, offsetof(lk_stalls_answer, member), \
+			offsetof(lk_stalls_answer, number), 0                                  \
 	}
 	[LK_STALLS_PARTS] = HERE("parts", part_record, parts, LK_STALL_KINDS),
 	[LK_STALLS_RUNS] = HERE("runs", run_record, rows, LK_STALLS_CONFIGURATIONS),
