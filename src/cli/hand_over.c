@@ -6,6 +6,7 @@
 
 #ifdef LK_STATIC
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
