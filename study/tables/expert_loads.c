@@ -18,7 +18,7 @@ struct lk_expert_slot {
 	lk_expert_load load;
 };
 
-static void add(lk_expert_load *load, double rows, double share) {
+static void add_to_load(lk_expert_load *load, double rows, double share) {
 	static const double heights[LK_EXPERT_TILES] = LK_EXPERT_HEIGHTS;
 	if (rows <= 0) return;
 	load->rows += share * rows;
@@ -30,7 +30,11 @@ static void add(lk_expert_load *load, double rows, double share) {
 /* Tokens of each expert, before they are scaled. Returns their sum. */
 static double draw_experts(const lk_expert_routing *routing, uint64_t draw, double *tokens) {
 	bool many = routing->tokens * routing->topk > routing->experts;
-	double low = many ? 1 : .01, high = many ? fmax(routing->tokens * .8, 1.001) : 2, sum = 0;
+	double low = .01, high = 2, sum = 0;
+	if (many) {
+		low = 1;
+		high = fmax(routing->tokens * .8, 1.001);
+	}
 	double power = 1 - routing->skew;
 	if (fabs(power) < 1e-6) power = 1e-6;
 	double from = pow(low, power), to = pow(high, power);
@@ -52,13 +56,13 @@ static void add_busiest(const lk_expert_routing *routing, uint64_t draw, lk_expe
 			busiest = first;
 		}
 	}
-	for (int i = busiest; i < busiest + here; i++) add(load, tokens[i], 1. / DRAWS);
+	for (int i = busiest; i < busiest + here; i++) add_to_load(load, tokens[i], 1. / DRAWS);
 }
 
 static void load_balanced(const lk_expert_routing *routing, lk_expert_load *load) {
 	double here = fmax(routing->experts / routing->ranks, 1),
 		   rows = fmax(routing->tokens * routing->topk / routing->ranks, 1);
-	add(load, fmax(rows / here, 1), fmin(here, rows));
+	add_to_load(load, fmax(rows / here, 1), fmin(here, rows));
 }
 
 static void compute_load(const lk_expert_routing *routing, lk_expert_load *load) {

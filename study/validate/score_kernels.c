@@ -22,7 +22,8 @@ static lk_score_key time_key(const lk_kernel_row *row) {
 	return (lk_score_key){names[order], order};
 }
 
-static lk_status fill(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *out, lk_error *err) {
+static lk_status fill_kernel_rows(lk_arena *arena, const lk_kernel_rows *rows, lk_scoring *out,
+                                  lk_error *err) {
 	LK_TRY(lk_scoring_rows(arena, rows->count, out, err));
 	lk_score_key *series = lk_scoring_divide(arena, out, "series"),
 				 *gpu = lk_scoring_divide(arena, out, "gpu"),
@@ -95,7 +96,7 @@ static lk_status cross(lk_arena *arena, const lk_kernel_rows *rows, bool shapes,
 
 static lk_status score(lk_arena *arena, const lk_validate_request *request,
                        const lk_kernel_rows *rows, lk_scoring *out, lk_error *err) {
-	LK_TRY(fill(arena, rows, out, err));
+	LK_TRY(fill_kernel_rows(arena, rows, out, err));
 	bool shapes = request->cross && request->folds != LK_FOLDS_GPU;
 	out->unit_of_rows = "kernel";
 	if (request->cross) out->folds = shapes ? "whole shapes" : "whole GPUs";
