@@ -436,7 +436,7 @@ static lk_cost_site table_site_of(const struct lk_table_builder *builder,
                                   const struct lk_signature *signature, lk_group_shape *groups) {
 	for (int kind = 0; kind < LK_GROUPS; kind++)
 		groups[kind] = group_shape(builder, signature, kind);
-	return (lk_cost_site){
+	lk_cost_site site = {
 		.constants = builder->options->constants,
 		.node = signature->node,
 		.groups = groups,
@@ -447,6 +447,8 @@ static lk_cost_site table_site_of(const struct lk_table_builder *builder,
 		.compiled = builder->options->compiled,
 		.experts_eager = builder->options->experts_eager,
 	};
+	lk_step_products(site.node->device, site.products);
+	return site;
 }
 
 enum {

@@ -9,13 +9,6 @@
 #include "base/check.h"
 #include "base/text.h"
 
-const char *lk_knob_name(lk_knob knob) {
-	LK_ASSERT(knob < LK_KNOBS);
-	static const char *const names[LK_KNOBS] = {"gemm", "attention", "memory",
-	                                            "host", "network",   "experts"};
-	return (unsigned)knob < LK_KNOBS ? names[knob] : "";
-}
-
 const char *lk_precision_class(lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return "fp4";
 	return dtype == LK_FP8 || dtype == LK_MXFP8 ? "fp8" : "16-bit";
@@ -110,13 +103,6 @@ bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
 
 /* ---- constants ---- */
 
-static double arch_factor(const lk_calibration *calibration, int arch, const char *format,
-                          const char *name) {
-	return lk_calibration_value(
-		lk_calibration_find(calibration, "architecture", lk_arch_name((lk_arch)arch), format), name,
-		1);
-}
-
 lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	static const lk_attention_kernel of[] = {[LK_ATTN_LIBRARY_AUTO] = LK_ATTENTION_CUDNN,
 	                                         [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
@@ -134,7 +120,6 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
 	TAKE(gemm_share);
-	TAKE(gemm_fill_s);
 	TAKE(attention_share);
 	TAKE(attention_start);
 	TAKE(memory_efficiency);
@@ -149,25 +134,6 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(graph_expert_efficiency);
 	TAKE(network_efficiency);
 #undef TAKE
-	for (int arch = 0; arch < LK_ARCHES; arch++) {
-		out->gemm_of[arch] = arch_factor(calibration, arch, "", "gemm");
-		out->fp8_of[arch] = arch_factor(calibration, arch, "fp8", "gemm");
-		out->fp4_of[arch] = arch_factor(calibration, arch, "fp4", "gemm");
-		out->attention_of[arch] = arch_factor(calibration, arch, "", "attention");
-		out->early_attention_of[arch] = arch_factor(calibration, arch, "", "early_attention");
-	}
-}
-
-void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants) {
-	constants->gemm_share *= knobs[LK_KNOB_GEMM];
-	constants->vector_products *= knobs[LK_KNOB_GEMM];
-	constants->attention_share *= knobs[LK_KNOB_ATTENTION];
-	constants->memory_efficiency *= knobs[LK_KNOB_MEMORY];
-	constants->norm_efficiency *= knobs[LK_KNOB_MEMORY];
-	constants->launch_s /= knobs[LK_KNOB_HOST];
-	constants->expert_launch_s /= knobs[LK_KNOB_HOST];
-	constants->network_efficiency *= knobs[LK_KNOB_NETWORK];
-	constants->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
 }
 
 /* The base's shares of memory bandwidth were fitted on language models and include passes that
@@ -209,13 +175,8 @@ void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *r
 
 void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	const lk_calibration *calibration = lk_calibration_current();
-	const lk_calibration_row *row = lk_profile_find(calibration, job);
-	double knobs[LK_KNOBS];
-	for (int k = 0; k < LK_KNOBS; k++)
-		knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
 	lk_profile_base(calibration, out);
 	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
-	lk_profile_apply(knobs, out);
 	out->attention = lk_profile_attention(job);
 	lk_error unused; /* an invalid text was refused with the request */
 	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)

@@ -259,21 +259,7 @@ double lk_range_wider(double side, double unseen, double usual);
  * (NULL) "experts" or "dense". NULL when memory runs out. */
 char *lk_range_class(lk_arena *arena, const char *of, bool experts);
 
-/* ---- profile: how well a software stack uses the hardware, as factors on the constants of the
- * cost models. */
-
-/* A profile: at most six numbers for a stack, release and precision. Above 1 is better: faster. */
-typedef enum lk_knob {
-	LK_KNOB_GEMM,      /* rate of matrix products */
-	LK_KNOB_ATTENTION, /* of attention */
-	LK_KNOB_MEMORY,    /* of memory-bound kernels */
-	LK_KNOB_HOST,      /* of the host's launches */
-	LK_KNOB_NETWORK,   /* of communication */
-	LK_KNOB_EXPERTS,   /* of kernels that only mixture-of-experts layers have */
-	LK_KNOBS,
-} lk_knob;
-
-const char *lk_knob_name(lk_knob knob); /* "gemm" */
+/* ---- profile: the constants of a job's prediction, and which runs stand behind them. */
 
 /* Formats that share a profile: "16-bit" (and wider), "fp8", "fp4". */
 const char *lk_precision_class(lk_dtype dtype);
@@ -290,7 +276,7 @@ bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *jo
  * others. */
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch);
 
-/* The constants without a profile: family "step". */
+/* The constants of all jobs: family "step". */
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out);
 
 /* The library whose attention kernels a completed job runs. */
@@ -298,9 +284,7 @@ lk_attention_kernel lk_profile_attention(const lk_job *job);
 /* Shares of bandwidth of separately measured kernels, for graphs that list every pass over
  * memory. */
 void lk_profile_streaming(lk_constants *out);
-/* Apply a profile. */
-void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants);
-/* Both, with the calibration in use: the constants of a job's prediction. */
+/* The constants of a job's prediction, with the calibration in use. */
 void lk_profile_constants(const lk_job *job, lk_constants *out);
 
 /* The job that a graph states: software, format, whether it has experts. */

@@ -45,11 +45,7 @@ static double head_efficiency(const lk_device *device, lk_attention_kernel kerne
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
-	double factor = constants->attention_of[device->arch],
-		   early = constants->early_attention_of[device->arch];
-	if (constants->attention == LK_ATTENTION_CUDNN_EARLY && early > 0)
-		factor = (factor > 0 ? factor : 1) * early;
-	rate.flops *= fmin(1, constants->attention_share * (factor > 0 ? factor : 1));
+	rate.flops *= fmin(1, constants->attention_share);
 	rate.start *= constants->attention_start;
 	return rate;
 }

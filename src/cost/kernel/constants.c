@@ -23,10 +23,9 @@ void lk_cost_set(lk_cost *cost, double seconds) {
  * the current calibration (src/step/profile.c; docs/method/kernels.md, "Constants"). Each family's
  * file defines the form of its constants. */
 const lk_constants lk_default_constants = {
-	.gemm_share = 0.95,
+	.gemm_share = 1,
 	.vector_products = 1,
-	.gemm_fill_s = 3e-6,
-	.attention_share = 0.9,
+	.attention_share = 0.95,
 	.attention_start = 1,
 	.memory_efficiency = 0.55,
 	.norm_efficiency = 0.50,

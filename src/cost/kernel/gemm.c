@@ -51,35 +51,19 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	numbers->k_step = alone.k_step;
 }
 
-static double or_one(double factor) {
-	return factor > 0 ? factor : 1;
-}
-
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype) {
-	lk_arch arch = device->arch;
-	double format = dtype == LK_NVFP4                      ? or_one(constants->fp4_of[arch])
-	                : dtype == LK_FP8 || dtype == LK_MXFP8 ? or_one(constants->fp8_of[arch])
-	                                                       : 1;
-	return lk_sustained_flops(device, dtype) * constants->gemm_share *
-	       or_one(constants->gemm_of[arch]) * format;
+	lk_gemm_numbers products[LK_PRODUCTS];
+	lk_step_products(device, products);
+	return lk_peak_flops(device, dtype) * products[lk_product_of(dtype)].efficiency *
+	       constants->gemm_share;
 }
 
 static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
-	const lk_constants *constants = site->constants;
-	const lk_device *device = site->node->device;
-	lk_gemm_numbers numbers = {
-		/* whatever a fit gives for experts, no product is faster than the units */
-		.efficiency = fmin(lk_step_gemm_flops(constants, device, dtype) /
-	                           lk_peak_flops(device, dtype) * factor,
-	                       .95),
-		.unaligned = 1,
-		.tiles = 1,
-		.fill_s = constants->gemm_fill_s,
-		.floor_s = constants->kernel_floor_s,
-		.memory = constants->memory_efficiency,
-		.blend = INFINITY,
-	};
-	if (dtype == LK_FP32) take_vector(constants, device, &numbers);
+	lk_gemm_numbers numbers = site->products[lk_product_of(dtype)];
+	numbers.efficiency *= site->constants->gemm_share * factor;
+	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
+	/* whatever a fit gives for experts, no product is faster than the units */
+	numbers.efficiency = fmin(numbers.efficiency, .95);
 	return numbers;
 }
 

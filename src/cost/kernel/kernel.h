@@ -47,10 +47,8 @@ typedef enum lk_attention_kernel {
  * constants times the profile of its software stack. None is per model, run or GPU. Sources:
  * docs/method/kernels.md, "Constants". */
 typedef struct lk_constants {
-	double gemm_share;        /* of the rate that large products sustain on an otherwise idle
-	                           * device */
+	double gemm_share;        /* of the rate of the same products alone (products.c) */
 	double vector_products;   /* factor on the measured rates of fp32 products */
-	double gemm_fill_s;       /* first loads and epilogue of a tile */
 	double attention_share;   /* of the published rates of the kernel below */
 	double attention_start;   /* factor on the number of keys at which a sequence reaches half of
 	                           * them */
@@ -69,21 +67,48 @@ typedef struct lk_constants {
 	                             grouped products */
 	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
 	double network_efficiency;      /* factor on the rates of communication */
-	/* factors on both by architecture, and on products in fp8 and fp4; 0: 1 */
-	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
-	double early_attention_of[LK_ARCHES]; /* a further factor on LK_ATTENTION_CUDNN_EARLY; 0: 1 */
-	lk_attention_kernel attention;        /* whose kernel */
-	lk_nccl_settings nccl;                /* not fitted: the job's NCCL settings */
+	lk_attention_kernel attention;  /* whose kernel */
+	lk_nccl_settings nccl;          /* not fitted: the job's NCCL settings */
 } lk_constants;
 extern const lk_constants lk_default_constants;
+
+/* C[b] = A[b] B[b], b times m x k times k x n. Elements of A, B and C are as wide as the format. */
+typedef struct lk_gemm_shape {
+	lk_dtype dtype;
+	double batch, m, n, k;
+} lk_gemm_shape;
+
+typedef struct lk_gemm_numbers {
+	double efficiency; /* of dense peak, large shapes, the best tile */
+	double unaligned;  /* factor on it if n or k is no multiple of 8 elements */
+	double tiles;   /* exponent of the tiles' own efficiencies: 0 all equal, 1 by operand reuse */
+	double fill_s;  /* first loads and epilogue of a tile */
+	double floor_s; /* shortest kernel */
+	double memory;  /* share of memory bandwidth, each operand read once */
+	double traffic; /* share of the tiles' repeated reads that comes from memory and not from L2 */
+	double blend;   /* arithmetic and memory as (a^p + b^p)^(1/p): INFINITY: the longer of the
+	                 * two */
+	double k_extra; /* extra steps of k per tile: its prologue and epilogue */
+	double k_step;  /* k is processed in whole steps of this size; 0: any */
+} lk_gemm_numbers;
+
+/* Formats that products differ by: 16 bits and wider, 8 bits, 4 bits. */
+enum { LK_PRODUCTS = 3 };
+static inline int lk_product_of(lk_dtype dtype) {
+	if (dtype == LK_NVFP4) return 2;
+	return dtype == LK_FP8 || dtype == LK_MXFP8;
+}
+/* Products of whole steps on a device: the law of isolated ones at the power limit (products.c). */
+void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS]);
 
 /* Where an operation runs. */
 typedef struct lk_cost_site {
 	const lk_constants *constants;
-	const lk_node *node;          /* device and links of this rank */
-	const lk_group_shape *groups; /* [LK_GROUPS] as this rank sees them */
-	const lk_group_shape *teams;  /* [teams of the graph] */
-	bool peer_same_node[2];       /* SEND/RECV: with the next stage, with the previous one */
+	lk_gemm_numbers products[LK_PRODUCTS]; /* of steps on the node's device */
+	const lk_node *node;                   /* device and links of this rank */
+	const lk_group_shape *groups;          /* [LK_GROUPS] as this rank sees them */
+	const lk_group_shape *teams;           /* [teams of the graph] */
+	bool peer_same_node[2]; /* SEND/RECV: with the next stage, with the previous one */
 	double oversubscription;
 	bool cuda_graphs;
 	bool compiled;      /* torch.compile: fewer launches */
@@ -118,26 +143,6 @@ void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 /* ---- gemm: the duration of a matrix product: one model, its numbers in a struct. Whole training
  * steps fill the struct from lk_constants; single kernels use the numbers fitted to their
  * device. */
-
-/* C[b] = A[b] B[b], b times m x k times k x n. Elements of A, B and C are as wide as the format. */
-typedef struct lk_gemm_shape {
-	lk_dtype dtype;
-	double batch, m, n, k;
-} lk_gemm_shape;
-
-typedef struct lk_gemm_numbers {
-	double efficiency; /* of dense peak, large shapes, the best tile */
-	double unaligned;  /* factor on it if n or k is no multiple of 8 elements */
-	double tiles;   /* exponent of the tiles' own efficiencies: 0 all equal, 1 by operand reuse */
-	double fill_s;  /* first loads and epilogue of a tile */
-	double floor_s; /* shortest kernel */
-	double memory;  /* share of memory bandwidth, each operand read once */
-	double traffic; /* share of the tiles' repeated reads that comes from memory and not from L2 */
-	double blend;   /* arithmetic and memory as (a^p + b^p)^(1/p): INFINITY: the longer of the
-	                 * two */
-	double k_extra; /* extra steps of k per tile: its prologue and epilogue */
-	double k_step;  /* k is processed in whole steps of this size; 0: any */
-} lk_gemm_numbers;
 
 /* Intermediate results of the time. */
 typedef struct lk_gemm_detail {
