@@ -13,6 +13,9 @@
  * u * clock^3, so a few SMs run faster, 1 - (1 - u) / 3 to first order, up to the highest clock.
  * SMs taken by communication are not idle: they free no power.
  *
+ * Communication that runs next to kernels is slower than alone by a part that is fitted to whole
+ * steps: its threads share the memory system, and its members arrive later than those of a test.
+ *
  * For kernels with few blocks that wait for memory (exposed), memory is slower while communication
  * moves data. Memory bandwidth is shared in proportion to demand, links by max-min fairness: every
  * user gets an equal share unless it needs less. Sources: docs/method/contention.md.
@@ -129,10 +132,12 @@ void lk_contention_rates(const lk_cost *const *active, const bool *communicates,
 	double taken = 0, memory = 0, slow[LK_CONTENDERS];
 	struct links links = demand_of(active, communicates, count);
 	int folded = -1;
+	bool kernels = false;
 	for (int i = 0; i < count; i++) {
 		if (communicates[i]) taken += active[i]->sm;
 		else if (active[i]->linked > 0) folded = i;
 		memory += active[i]->memory;
+		kernels |= !communicates[i] && active[i]->sm > 0;
 	}
 	if (taken > 0.9) taken = 0.9;
 	for (int i = 0; i < count; i++) {
@@ -140,6 +145,8 @@ void lk_contention_rates(const lk_cost *const *active, const bool *communicates,
 		if (!communicates[i]) {
 			slow[i] = 1 + active[i]->compute * (sm_slowdown(active[i], taken) - 1);
 			if (links.any) slow[i] = fmax(slow[i], 1 + active[i]->exposed);
+		} else if (kernels) {
+			slow[i] = 1 + active[i]->exposed;
 		}
 		if (memory > 1 && active[i]->memory > 0)
 			slow[i] = fmax(slow[i], 1 - active[i]->memory + active[i]->memory * memory);

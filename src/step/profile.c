@@ -115,6 +115,11 @@ lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	return kernel == LK_ATTENTION_CUDNN && early ? LK_ATTENTION_CUDNN_EARLY : kernel;
 }
 
+bool lk_profile_narrow_attention(const lk_job *job) {
+	const char *stack = *job->profile ? job->profile : job->stack;
+	return lk_stack_features_of(stack, job->release)->narrow_attention && job->dtype >= LK_FP8;
+}
+
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
@@ -132,7 +137,11 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(expert_launch_s);
 	TAKE(expert_efficiency);
 	TAKE(graph_expert_efficiency);
+	TAKE(flash_share);
+	TAKE(early_products);
 	TAKE(network_efficiency);
+	TAKE(network_call_s);
+	TAKE(network_beside);
 #undef TAKE
 }
 
@@ -178,6 +187,7 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	lk_profile_base(calibration, out);
 	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
 	out->attention = lk_profile_attention(job);
+	out->narrow_attention = lk_profile_narrow_attention(job);
 	lk_error unused; /* an invalid text was refused with the request */
 	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)
 		out->nccl = (lk_nccl_settings){0};

@@ -39,10 +39,14 @@ static const struct number {
 	bool experts; /* of networks with experts alone */
 } numbers[] = {
 	{{AT(gemm_share), AT(vector_products)}, .1, false},
-	{{AT(attention_share)}, .15, false},
+	{{AT(attention_share)}, .1, false},
+	{{AT(flash_share)}, .1, false},
+	{{AT(early_products)}, .1, false},
 	{{AT(memory_efficiency), AT(norm_efficiency)}, .3, false},
 	{{AT(launch_s)}, .4, false},
 	{{AT(network_efficiency)}, .2, false},
+	{{AT(network_call_s)}, .7, false},
+	{{AT(network_beside)}, .7, false},
 	{{AT(step_overhead_s)}, .5, false},
 	{{AT(graph_step_overhead_s)}, .7, false},
 	{{AT(expert_efficiency)}, .3, true},
@@ -72,6 +76,7 @@ static void constants_at(const double *x, const lk_run *run, lk_constants *out) 
 		for (int i = 0; i < 2 && (i == 0 || numbers[n].at[i] > 0); i++)
 			*constant_at(out, numbers[n].at[i]) *= exp(x[n]);
 	if (run) out->attention = lk_profile_attention(&run->job);
+	if (run) out->narrow_attention = lk_profile_narrow_attention(&run->job);
 }
 
 static bool runs_usable(const lk_run *run) {
@@ -246,7 +251,11 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	PUT(expert_launch_s);
 	PUT(expert_efficiency);
 	PUT(graph_expert_efficiency);
+	PUT(early_products);
 	PUT(network_efficiency);
+	PUT(network_call_s);
+	PUT(network_beside);
+	PUT(flash_share);
 #undef PUT
 	return LK_OK;
 }

@@ -42,10 +42,16 @@ static double head_efficiency(const lk_device *device, lk_attention_kernel kerne
 	return head / (head + c) * (128 + c) / 128;
 }
 
+/* Attention whose products run in 8 bits over the same in 16: FlashAttention-3 and TensorRT-LLM on
+ * H100, B200 and GB200 (kernels_attention_2026, contexts of 4,096 tokens and more). */
+static const double NARROW = 1.3;
+
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
-	rate.flops *= fmin(1, constants->attention_share);
+	bool cudnn = constants->attention <= LK_ATTENTION_CUDNN_EARLY;
+	rate.flops *= cudnn ? constants->attention_share : constants->flash_share;
+	if (constants->narrow_attention) rate.flops *= NARROW;
 	rate.start *= constants->attention_start;
 	return rate;
 }

@@ -24,11 +24,13 @@ void lk_cost_set(lk_cost *cost, double seconds) {
  * file defines the form of its constants. */
 const lk_constants lk_default_constants = {
 	.gemm_share = 1,
+	.early_products = .85,
 	.vector_products = 1,
-	.attention_share = 0.95,
+	.attention_share = 1,
+	.flash_share = 1,
 	.attention_start = 1,
-	.memory_efficiency = 0.55,
-	.norm_efficiency = 0.50,
+	.memory_efficiency = 0.5,
+	.norm_efficiency = 0.45,
 	.kernel_floor_s = 6e-6,
 	.launch_s = 15e-6,
 	.graph_launch_s = 1e-6,
@@ -38,4 +40,6 @@ const lk_constants lk_default_constants = {
 	.expert_efficiency = 1,
 	.graph_expert_efficiency = 1,
 	.network_efficiency = 1,
+	.network_call_s = 15e-6,
+	.network_beside = .3,
 };

@@ -28,7 +28,7 @@ typedef struct lk_cost {
 	float linked_alone; /* for a MACRO: likewise while nothing in it computes */
 	float waves;        /* waves of thread blocks, 0: unknown; for quantisation under contention */
 	float exposed;      /* few blocks that wait for memory: relative slowdown while communication
-	                       moves data */
+	                       moves data; of communication: while kernels run */
 	float spread;       /* of independent jitter: 1; for a MACRO sqrt(sum d^2) / sum d over its
 	                     * operations */
 } lk_cost;
@@ -67,7 +67,13 @@ typedef struct lk_constants {
 	                             grouped products */
 	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
 	double network_efficiency;      /* factor on the rates of communication */
-	lk_attention_kernel attention;  /* whose kernel */
+	double network_call_s;          /* a collective of a step over one of a test: its launch, late
+	                                   members */
+	double network_beside; /* relative slowdown of communication while kernels run */
+	double flash_share;    /* attention_share of FlashAttention's kernels */
+	double early_products; /* factor on products of the first software for Blackwell */
+	lk_attention_kernel attention; /* whose kernel */
+	bool narrow_attention; /* its products run in 8 bits */
 	lk_nccl_settings nccl;          /* not fitted: the job's NCCL settings */
 } lk_constants;
 extern const lk_constants lk_default_constants;

@@ -130,12 +130,14 @@ static const lk_stack_features features[] = {
 		MLPERF,
 		.since = "v5.1",
 		.cuda_graphs = true,
-		.source = "as before, with cuDNN of autumn 2025",
+		.narrow_attention = true,
+		.source = "as before, with cuDNN of autumn 2025, attention in FP8",
 	},
 	{
 		MLPERF,
 		.since = "v6.0",
 		WHOLE_GRAPHS,
+		.narrow_attention = true,
 		.in_mxfp8 = true,
 		.etp = 1,
 		.source = "mlcommons training results v6.0: Megatron-Bridge as in nemo 26.06; on Hopper "
@@ -158,7 +160,8 @@ static const lk_stack_features features[] = {
 		MLPERF_LORA,
 		.since = "v5.1",
 		.cuda_graphs = true,
-		.source = "as before, with cuDNN of autumn 2025",
+		.narrow_attention = true,
+		.source = "as before, with cuDNN of autumn 2025, attention in FP8",
 	},
 	{
 		.stack = "torchtitan",
