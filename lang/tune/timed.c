@@ -16,7 +16,7 @@
 
 void lk_timed_constants(lk_constants *out) {
 	lk_profile_base(lk_calibration_current(), out);
-	out->network_efficiency = 1; /* a collective takes as long as alone */
+	out->network_call_s = out->network_beside = 0; /* a collective takes as long as alone */
 }
 
 /* Links carry both directions at full rate; a message is counted at its sender. */

@@ -139,12 +139,13 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		} else cost = lk_collective_cost(collective, group, ops->bytes[op]);
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
-	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency) +
-	                 site->constants->network_call_s;
-	if (ops->flags[op] & LK_OP_OVERLAPPED)
-		seconds /= 4; /* pipelined in four pieces with its GEMM: the first is exposed */
+	double seconds = cost.seconds + site->constants->network_call_s;
+	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
+	/* pipelined in four pieces with its GEMM: the first is exposed, and the others slow the GEMM by
+	 * the SMs that they hold */
+	if (ops->flags[op] & LK_OP_OVERLAPPED) seconds *= .25 + .75 * taken;
 	lk_cost_set(out, seconds);
-	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
+	out->sm = taken;
 	out->compute = 0;
 	out->exposed = (float)site->constants->network_beside;
 	out->memory = (float)lk_share(cost.memory_rate, device->memory_rate);

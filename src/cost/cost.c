@@ -4,6 +4,7 @@
  * family's analytic model. Lifted traces hold launches as operations: nothing else takes host time,
  * and a measured time of 0 is 0. */
 #include "cost/cost.h"
+#include "cost/kernel/laws.h"
 
 #include "base/check.h"
 
@@ -16,6 +17,8 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 	[LK_OP_ATTENTION] = lk_cost_attention,
 	[LK_OP_ATTENTION_BWD] = lk_cost_attention,
 	[LK_OP_SOFTMAX] = lk_cost_memory,
+	[LK_OP_SCAN] = lk_cost_scan,
+	[LK_OP_SCAN_BWD] = lk_cost_scan,
 	[LK_OP_NORM] = lk_cost_memory,
 	[LK_OP_ELEMENTWISE] = lk_cost_memory,
 	[LK_OP_PERMUTE] = lk_cost_memory,
@@ -60,6 +63,7 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 
 lk_status lk_cost_ready(lk_error *err) {
 	LK_TRY(lk_gemm_ready(err));
+	LK_TRY(lk_laws_ready(err));
 	return lk_coll_ready(err);
 }
 

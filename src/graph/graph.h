@@ -40,6 +40,9 @@
 	X(ATTENTION, "attention", 0)         /* shape: batch heads, m queries, n keys, k head size */  \
 	X(ATTENTION_BWD, "attention_bwd", 0)                                                           \
 	X(SOFTMAX, "softmax", 0)             /* unfused attention's scale, mask, softmax, dropout */   \
+	X(SCAN, "scan", 0)                   /* a state along batch sequences of m tokens in chunks of \
+	                                        k: n chains a sequence; channel: lk_scan */            \
+	X(SCAN_BWD, "scan_bwd", 0)                                                                     \
 	X(NORM, "norm", 0)                   /* memory-bound: bytes only, from here ... */             \
 	X(ELEMENTWISE, "elementwise", 0)                                                               \
 	X(PERMUTE, "permute", 0)             /* gather and scatter of rows: MoE dispatch */            \
@@ -169,7 +172,7 @@ typedef struct lk_op {
 	                  nccl-tests */
 	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images if windows are 3 x
 	                * 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
-	int32_t channel;       /* SEND, RECV: peers pair on equal channel numbers of their programs;
+	int32_t channel;       /* SCAN: lk_scan; SEND, RECV: peers pair on equal channel numbers of their programs;
 	                          LK_GROUP_TEAM: the team */
 	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
 	double alloc, release; /* bytes taken when it is issued, bytes released after it is issued */
@@ -177,6 +180,9 @@ typedef struct lk_op {
 	const uint32_t *deps; /* operations of the same block, by their place in it */
 	uint32_t dep_count;
 } lk_op;
+
+/* The kernels of SCAN: Mamba-2, gated delta net, Kimi delta attention. */
+typedef enum lk_scan { LK_SCAN_MAMBA2, LK_SCAN_GDN, LK_SCAN_KDA } lk_scan;
 
 enum {
 	LK_OP_CAUSAL = 1,    /* attention: half of the scores */

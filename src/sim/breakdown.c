@@ -31,6 +31,8 @@ lk_part lk_part_of_kind(unsigned kind) {
 	case LK_OP_GROUPED_GEMM: return LK_PART_GEMM;
 	case LK_OP_ATTENTION:
 	case LK_OP_ATTENTION_BWD:
+	case LK_OP_SCAN:
+	case LK_OP_SCAN_BWD:
 	case LK_OP_SOFTMAX: return LK_PART_ATTENTION;
 	case LK_OP_CONV: return LK_PART_CONV;
 	case LK_OP_OPTIMIZER: return LK_PART_OPTIMIZER;

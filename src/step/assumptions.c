@@ -162,6 +162,7 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 		[LK_ATTENTION_CUDNN] = "cuDNN",
 		[LK_ATTENTION_CUDNN_EARLY] = "cuDNN before 9.13",
 		[LK_ATTENTION_FA2] = "FlashAttention-2",
+		[LK_ATTENTION_TRITON] = "FlashAttention in Triton",
 		[LK_ATTENTION_FA3] = "FlashAttention-3",
 	};
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;

@@ -109,9 +109,11 @@ lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	                                         [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
 	                                         [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
 	lk_attention_kernel kernel = of[job->attn_library];
-	bool early = job->early_attention ||
-	             lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release)
-	                 ->early_attention;
+	const lk_stack_features *features =
+		lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
+	bool early = job->early_attention || features->early_attention;
+	if (kernel == LK_ATTENTION_FA2 && features->first_flash && !job->attn_library_said)
+		return LK_ATTENTION_TRITON;
 	return kernel == LK_ATTENTION_CUDNN && early ? LK_ATTENTION_CUDNN_EARLY : kernel;
 }
 
@@ -139,7 +141,6 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(graph_expert_efficiency);
 	TAKE(flash_share);
 	TAKE(early_products);
-	TAKE(network_efficiency);
 	TAKE(network_call_s);
 	TAKE(network_beside);
 #undef TAKE

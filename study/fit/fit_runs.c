@@ -39,13 +39,12 @@ static const struct number {
 	bool experts; /* of networks with experts alone */
 } numbers[] = {
 	{{AT(gemm_share), AT(vector_products)}, .1, false},
-	{{AT(attention_share)}, .1, false},
+	{{AT(attention_share)}, .06, false},
 	{{AT(flash_share)}, .1, false},
 	{{AT(early_products)}, .1, false},
 	{{AT(memory_efficiency), AT(norm_efficiency)}, .3, false},
 	{{AT(launch_s)}, .4, false},
-	{{AT(network_efficiency)}, .2, false},
-	{{AT(network_call_s)}, .7, false},
+	{{AT(network_call_s)}, .15, false},
 	{{AT(network_beside)}, .7, false},
 	{{AT(step_overhead_s)}, .5, false},
 	{{AT(graph_step_overhead_s)}, .7, false},
@@ -252,7 +251,6 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	PUT(expert_efficiency);
 	PUT(graph_expert_efficiency);
 	PUT(early_products);
-	PUT(network_efficiency);
 	PUT(network_call_s);
 	PUT(network_beside);
 	PUT(flash_share);

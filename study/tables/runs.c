@@ -155,10 +155,20 @@ static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk
  * names them. */
 static lk_status runs_read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
                                    lk_error *err) {
+	const struct {
+		const char *name;
+		bool *flag;
+	} options[] = {{"compile", &row->compile},
+	               {"async_tp", &row->async_tp},
+	               {"te", &row->engine},
+	               {"deepep", &row->by_node},
+	               {"balanced_gate", &row->balanced}};
 	for (const char *at = lk_csv_named(reader->csv, "options"); *at;) {
-		size_t length = strcspn(at, ";");
-		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
-		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
+		size_t length = strcspn(at, ";"), i = 0, known = sizeof options / sizeof *options;
+		while (i < known && (strlen(options[i].name) != length ||
+		                     strncmp(at, options[i].name, length) != 0))
+			i++;
+		if (i < known) *options[i].flag = true;
 		else if (length > 0) {
 			run->note = lk_arena_printf(reader->arena, "%s%soption %.*s is not modelled", run->note,
 			                            *run->note ? "; " : "", length < 60 ? (int)length : 60, at);

@@ -138,7 +138,13 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	if (job->sequence_parallel != LK_ON) job->tp_overlap = LK_OFF;
 	else if (row->async_tp) job->tp_overlap = LK_ON;
 	job->compile = row->compile;
-	if (job->model.experts > 0) job->moe_imbalance = defaults->moe_imbalance;
+	if (row->engine) job->attn_library = LK_ATTN_LIBRARY_CUDNN;
+	if (job->model.experts == 0) return;
+	job->moe_imbalance = row->balanced ? 1 : defaults->moe_imbalance;
+	if (row->by_node) {
+		job->dispatcher = LK_DISPATCH_NODE;
+		job->dispatcher_said = true;
+	}
 }
 
 /* Size of the NVLink domain. In racks of 72 GPUs, jobs on several racks use 64 of the 72, because

@@ -72,8 +72,16 @@ static const lk_stack_defaults table[] = {
 		.recompute = LK_RECOMPUTE_FULL,
 		.dtype = LK_BF16,
 		.source = "pytorch/torchtitan benchmarks and training configurations: FSDP2, which state "
-				  "what they recompute; NVIDIA-NeMo/Automodel examples/llm_benchmark, which "
-				  "checkpoint every layer (activation_checkpointing: true)",
+				  "what they recompute",
+	},
+	{
+		.stack = "automodel",
+		.job_stack = "torchtitan",
+		.sharding = LK_SHARD_ZERO3,
+		.recompute = LK_RECOMPUTE_FULL,
+		.dtype = LK_BF16,
+		.source = "NVIDIA-NeMo/Automodel examples/llm_benchmark: FSDP2; they checkpoint every "
+				  "layer (activation_checkpointing: true)",
 	},
 };
 

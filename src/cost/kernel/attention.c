@@ -32,7 +32,7 @@ static double ramp(double causal, bool masked) {
 }
 
 double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel) {
-	if (kernel == LK_ATTENTION_FA2) return 29; /* never near the tensor cores' rate */
+	if (kernel == LK_ATTENTION_FA2 || kernel == LK_ATTENTION_TRITON) return 29; /* never near the tensor cores' rate */
 	if (device->arch == LK_ARCH_HOPPER || lk_blackwell_ultra(device)) return 59;
 	return device->arch == LK_ARCH_BLACKWELL ? 118 : 32;
 }
@@ -42,16 +42,13 @@ static double head_efficiency(const lk_device *device, lk_attention_kernel kerne
 	return head / (head + c) * (128 + c) / 128;
 }
 
-/* Attention whose products run in 8 bits over the same in 16: FlashAttention-3 and TensorRT-LLM on
- * H100, B200 and GB200 (kernels_attention_2026, contexts of 4,096 tokens and more). */
-static const double NARROW = 1.3;
-
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
-	bool cudnn = constants->attention <= LK_ATTENTION_CUDNN_EARLY;
-	rate.flops *= cudnn ? constants->attention_share : constants->flash_share;
-	if (constants->narrow_attention) rate.flops *= NARROW;
+	bool vendors = constants->attention <= LK_ATTENTION_CUDNN_EARLY ||
+	               device->arch == LK_ARCH_CDNA3 || device->arch == LK_ARCH_CDNA4;
+	rate.flops *= vendors ? constants->attention_share : constants->flash_share;
+	if (constants->narrow_attention) rate.flops *= lk_narrow_attention(device, backward);
 	rate.start *= constants->attention_start;
 	return rate;
 }

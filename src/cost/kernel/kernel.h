@@ -40,6 +40,7 @@ typedef enum lk_attention_kernel {
 	LK_ATTENTION_CUDNN_EARLY,
 	LK_ATTENTION_FA2,
 	LK_ATTENTION_FA3,
+	LK_ATTENTION_TRITON, /* the first FlashAttention, written in Triton */
 	LK_ATTENTIONS,
 } lk_attention_kernel;
 
@@ -66,7 +67,6 @@ typedef struct lk_constants {
 	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
 	                             grouped products */
 	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
-	double network_efficiency;      /* factor on the rates of communication */
 	double network_call_s;          /* a collective of a step over one of a test: its launch, late
 	                                   members */
 	double network_beside; /* relative slowdown of communication while kernels run */
@@ -141,6 +141,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
                           lk_cost *out);
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
+void lk_cost_scan(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
@@ -221,6 +222,10 @@ typedef struct lk_attention_rate {
 } lk_attention_rate;
 lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
                                          bool backward);
+/* Rate of attention whose products run in 8 bits over the same in 16 bits: cuDNN's on long causal
+ * sequences (NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training); 1 where nobody published it
+ * (sustained.c). */
+double lk_narrow_attention(const lk_device *device, bool backward);
 /* The head size, in 16-bit elements, whose products take as long as the exponential of a pair of
  * query and key (attention.c). */
 double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel);

@@ -40,21 +40,3 @@ bool lk_state_estimate(const lk_device *device, const lk_law_series *series,
 	lk_state_amounts(layer, &call);
 	return estimate(&lk_law_state, series, &call, out);
 }
-
-double lk_state_backward(lk_state_kernel kernel) {
-	switch (kernel) {
-	/* x and dy are read and dx is written, and sums over tokens give the gradient of the taps:
-	 * four passes against two */
-	case LK_STATE_CONVOLUTION: return 2;
-	/* states of chunks are computed again, and each product of the forward pass has two
-	 * gradients */
-	case LK_STATE_MAMBA_SCAN:
-	case LK_STATE_DELTA_SCAN: return 3;
-	case LK_STATE_STEP:
-		break; /* generation alone */
-	/* the streams and their gradients are read, gradients are written */
-	case LK_STATE_MHC_PRE:
-	case LK_STATE_MHC_POST: return 2;
-	}
-	return 0;
-}

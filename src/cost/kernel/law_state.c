@@ -32,78 +32,19 @@ static const lk_fit_number numbers[NUMBERS] = {
 	[START] = {"start_us", 5, .5, 1000, true},
 };
 
-/* Bytes of an element of activations, and of the state. */
-enum { WIDE = 4, NARROW = 2, CHUNK = 64 };
-
-static void convolution(const lk_state_layer *layer, double channels, lk_law_call *out) {
-	out->size[LK_STATE_CHUNK] = layer->chunk;
-	out->size[LK_STATE_CHAINS] = 0;
-	out->size[LK_STATE_TOKEN_BYTES] = 2 * NARROW * channels;
-	out->size[LK_STATE_SEQUENCE_BYTES] = 2 * NARROW * channels * fmax(layer->window - 1, 0);
-	out->size[LK_STATE_TOKEN_FLOPS] = 0;
-}
-
-/* x, B, C and y once; states of chunks written and read once by the pass that joins them. */
-static void mamba_scan(const lk_state_layer *layer, lk_law_call *out) {
-	double heads = layer->heads, groups = layer->key_heads, d = layer->value_dim,
-		   n = layer->key_dim, chunk = layer->chunk;
-	out->size[LK_STATE_CHUNK] = chunk;
-	out->size[LK_STATE_CHAINS] = heads;
-	out->size[LK_STATE_TOKEN_BYTES] =
-		NARROW * (2 * heads * d + 2 * groups * n) + WIDE * heads + 2 * WIDE * heads * d * n / chunk;
-	out->size[LK_STATE_SEQUENCE_BYTES] = WIDE * heads * d * n;
-	out->size[LK_STATE_TOKEN_FLOPS] = 2 * chunk * (groups * n + heads * d) + 4 * heads * d * n;
-}
-
-/* q, k, v and o once; the chunk's transformed keys and values (w, u) and its states written and
- * read. Products: keys with keys, the inverse applied to k and v, queries with keys, the chunk's
- * output, and three products with the state. */
-static void delta_scan(const lk_state_layer *layer, lk_law_call *out) {
-	double heads = layer->heads, keys = layer->key_dim, values = layer->value_dim;
-	out->size[LK_STATE_CHUNK] = CHUNK;
-	out->size[LK_STATE_KEY_CHANNELS] = layer->key_heads * keys;
-	out->size[LK_STATE_CHAINS] = heads;
-	out->size[LK_STATE_TOKEN_BYTES] =
-		NARROW * (2 * layer->key_heads * keys + 2 * heads * values + 2 * heads * (keys + values)) +
-		2 * NARROW * heads * keys * values / CHUNK;
-	out->size[LK_STATE_SEQUENCE_BYTES] = 2 * WIDE * heads * keys * values;
-	out->size[LK_STATE_TOKEN_FLOPS] =
-		heads * (2 * CHUNK * (3 * keys + 2 * values) + 6 * keys * values);
-}
-
-/* Every token writes a state, so that a rejected draft can go back; the last state is read once. */
-static void state_step(const lk_state_layer *layer, lk_law_call *out) {
-	double state = WIDE * layer->heads * layer->key_dim * layer->value_dim;
-	out->size[LK_STATE_CHUNK] = 1;
-	out->size[LK_STATE_CHAINS] = layer->heads;
-	out->size[LK_STATE_TOKEN_BYTES] = state;
-	out->size[LK_STATE_SEQUENCE_BYTES] = state;
-	out->size[LK_STATE_TOKEN_FLOPS] = 0;
-}
-
-/* Two sites a layer; `heads` streams of `channels`: read all of them and write one (pre), or read
- * all and one and write all (post). */
-static void connections(const lk_state_layer *layer, double passes, lk_law_call *out) {
-	out->size[LK_STATE_CHUNK] = 1;
-	out->size[LK_STATE_CHAINS] = 0;
-	out->size[LK_STATE_TOKEN_BYTES] = 2 * NARROW * passes * layer->channels;
-	out->size[LK_STATE_SEQUENCE_BYTES] = 0;
-	out->size[LK_STATE_TOKEN_FLOPS] = 0;
-}
-
 void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out) {
+	lk_state_work work = lk_state_work_of(layer);
 	out->size[LK_STATE_BATCH] = layer->batch;
 	out->size[LK_STATE_LENGTH] = layer->length;
-	out->size[LK_STATE_KEY_CHANNELS] = 0;
-	switch (layer->kernel) {
-	case LK_STATE_CONVOLUTION: convolution(layer, layer->channels, out); break;
-	case LK_STATE_MAMBA_SCAN: mamba_scan(layer, out); break;
-	case LK_STATE_DELTA_SCAN: delta_scan(layer, out); break;
-	case LK_STATE_STEP: state_step(layer, out); break;
-	case LK_STATE_MHC_PRE: connections(layer, layer->heads + 1, out); break;
-	case LK_STATE_MHC_POST: connections(layer, 2 * layer->heads + 1, out); break;
-	}
+	out->size[LK_STATE_CHUNK] = work.chunk;
+	out->size[LK_STATE_CHAINS] = work.chains;
+	out->size[LK_STATE_TOKEN_BYTES] = work.token_bytes;
+	out->size[LK_STATE_SEQUENCE_BYTES] = work.sequence_bytes;
+	out->size[LK_STATE_TOKEN_FLOPS] = work.token_flops;
+	out->size[LK_STATE_KEY_CHANNELS] = work.key_channels;
 }
+
+enum { NARROW = 2 }; /* bytes of an element of keys */
 
 static double state_seconds(const double *x, const lk_law_call *call) {
 	const lk_device *device = call->device;

@@ -254,6 +254,19 @@ static bool is_of(const lk_law_entry *entry, const void *device) {
 	return entry->device == device;
 }
 
+static void take_entry(const lk_law *law, const lk_law_entry *entry, const lk_device *device,
+                       const lk_law_series *series, lk_law_fit *out) {
+	*out = (lk_law_fit){.law = law,
+	                    .basis = lk_law_basis_of(entry, device, series),
+	                    .row = entry->row,
+	                    .from = entry->device,
+	                    .sustained = entry->series.sustained};
+	lk_law_numbers_on(entry, device, out->numbers);
+	out->spread = lk_calibration_value(entry->row, "spread", .2);
+	if (out->basis != LK_LAW_DEVICE)
+		out->spread = fmax(out->spread, spread_farther(law, series, out->basis));
+}
+
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out) {
 	const lk_law_entries *entries;
@@ -261,12 +274,26 @@ bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series
 	if (entries_in_use(&entries, &unused) != LK_OK) return false;
 	const lk_law_entry *best =
 		lk_law_nearest(entries, law, device, series, without ? is_of : NULL, without);
-	if (!best) return false;
-	*out =
-		(lk_law_fit){.law = law, .basis = lk_law_basis_of(best, device, series), .row = best->row};
-	lk_law_numbers_on(best, device, out->numbers);
-	out->spread = lk_calibration_value(best->row, "spread", .2);
-	if (out->basis != LK_LAW_DEVICE)
-		out->spread = fmax(out->spread, spread_farther(law, series, out->basis));
-	return true;
+	if (best) take_entry(law, best, device, series, out);
+	return best != NULL;
+}
+
+bool lk_law_find_widest(const lk_law *law, const lk_device *device, const lk_law_series *series,
+                        lk_law_fit *out) {
+	const lk_law_entries *entries;
+	const lk_law_entry *best = NULL;
+	lk_error unused;
+	if (entries_in_use(&entries, &unused) != LK_OK) return false;
+	for (int i = 0; i < entries->count; i++) {
+		const lk_law_entry *entry = &entries->at[i];
+		if (entry->law != law || kinship(entry->device, device) != LK_LAW_RELATIVE ||
+		    strcmp(series->kind, entry->series.kind) != 0 ||
+		    strcmp(series->format, entry->series.format) != 0 ||
+		    differs(series->library, entry->series.library) ||
+		    series->sustained != entry->series.sustained)
+			continue;
+		if (!best || entry->row->points > best->row->points) best = entry;
+	}
+	if (best) take_entry(law, best, device, series, out);
+	return best != NULL;
 }

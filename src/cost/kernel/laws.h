@@ -13,6 +13,7 @@
 #include "cost/calibration/calibration.h"
 #include "cost/kernel/kernel.h"
 #include "graph/graph.h"
+#include "graph/scan.h"
 #include "hw/hw.h"
 
 enum { LK_LAW_NUMBERS = 20, LK_LAW_SIZES = 16 };
@@ -107,6 +108,8 @@ typedef struct lk_law_fit {
 	double spread; /* the 80 % quantile of |ln(predicted / measured)|, widened by distance */
 	lk_law_basis basis;
 	const lk_calibration_row *row; /* where they come from */
+	const lk_device *from;         /* the row's device */
+	bool sustained;                /* the row's series ran at the power limit */
 } lk_law_fit;
 
 /* Find the numbers for a series on a device. Kind and format must be equal; an empty kernel,
@@ -117,6 +120,11 @@ typedef struct lk_law_fit {
  * `without` (NULL: none) is left out. False without any row of the kind and format. */
 bool lk_law_find(const lk_law *law, const lk_device *device, const lk_law_series *series,
                  const lk_device *without, lk_law_fit *out);
+/* The same with the row of most points of the series on the device and its relatives: a die has one
+ * anchor, so that its devices differ by their data sheets and not by what was measured on each.
+ * False if they have none. */
+bool lk_law_find_widest(const lk_law *law, const lk_device *device, const lk_law_series *series,
+                        lk_law_fit *out);
 /* Read the rows of the laws: every question that asks a law calls it first. LK_ERR_MEMORY. */
 lk_status lk_laws_ready(lk_error *err);
 
@@ -262,7 +270,7 @@ enum {
 /* Sizes of lk_law_quantize: a matrix [m, k], bytes moved per element. */
 enum { LK_QUANTIZE_M, LK_QUANTIZE_K, LK_QUANTIZE_BYTES };
 
-/* Sizes of lk_law_state: what lk_state_amounts fills. */
+/* Sizes of lk_law_state: what lk_state_amounts fills; after the first two as lk_state_work. */
 enum {
 	LK_STATE_BATCH,
 	LK_STATE_LENGTH,
@@ -273,25 +281,6 @@ enum {
 	LK_STATE_TOKEN_FLOPS,
 	LK_STATE_KEY_CHANNELS, /* of keys that a scan passes over more often than once */
 };
-
-typedef enum lk_state_kernel {
-	LK_STATE_CONVOLUTION, /* causal, of `window` tokens, over `channels` */
-	LK_STATE_MAMBA_SCAN,
-	LK_STATE_DELTA_SCAN, /* gated delta net, KDA */
-	LK_STATE_STEP,       /* token by token, in generation */
-	LK_STATE_MHC_PRE,    /* hyper-connections of `heads` streams of `channels` */
-	LK_STATE_MHC_POST,
-} lk_state_kernel;
-
-/* One kernel of a layer with a state. Mamba-2: value_dim is the head's, key_dim the state's,
- * key_heads its groups. */
-typedef struct lk_state_layer {
-	lk_state_kernel kernel;
-	double batch, length;
-	double heads, key_heads, key_dim, value_dim;
-	double channels, window;
-	double chunk; /* tokens of a thread block (convolution), of Mamba-2's scan */
-} lk_state_layer;
 
 /* Fill the sizes of a call of lk_law_state. */
 void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out);
@@ -324,8 +313,5 @@ bool lk_experts_estimate(const lk_device *device, const lk_law_series *series,
  * "mamba2_scan", "gdn_scan", "kda_scan", ... */
 bool lk_state_estimate(const lk_device *device, const lk_law_series *series,
                        const lk_state_layer *layer, lk_law_estimate *out);
-/* Time of a backward pass over the time of the forward pass. An assumption: no table of isolated
- * kernels has backward passes, so it is the ratio of work. */
-double lk_state_backward(lk_state_kernel kernel);
 
 #endif

@@ -78,12 +78,14 @@ bool lk_blackwell_ultra(const lk_device *device) {
 	       lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
 }
 
+static const double IDLE = .25;
+
 /* Below half of the row's power the law would make a device slower with each further SM: from there
  * on the rate is proportional to the power. */
-static double power_factor(double power) {
-	const double idle = .25, exponent = .46, lowest = .5;
+static double power_factor(double power, double exponent) {
+	const double lowest = .5;
 	double p = fmax(power, lowest);
-	return pow((p - idle) / (1 - idle), exponent) * fmin(1, power / lowest);
+	return pow((p - IDLE) / (1 - IDLE), exponent) * fmin(1, power / lowest);
 }
 
 /* Where a rate was measured. */
@@ -105,10 +107,18 @@ static double relative_power(const lk_device *device, struct measured_on on) {
 	return device->power_w / on.watts / (device->sms / on.sms);
 }
 
-static double relative_share(const lk_device *device, struct measured_on on) {
+/* 1/3 where the voltage follows the clock, 1 at the lowest voltage. Blackwell Ultra at 1,100 W is
+ * far below its highest clock. */
+static double power_exponent(const lk_device *device) {
+	return lk_blackwell_ultra(device) ? .6 : .46;
+}
+
+/* `needed`: the part of the measured device's power that the kernel draws; one that draws less than
+ * all runs at the highest clock there. */
+static double relative_share(const lk_device *device, struct measured_on on, double needed) {
 	if (!knows_power(device)) return 1;
-	return relative_units(device, on) *
-	       fmin(fmax(power_factor(relative_power(device, on)), .3), 1.5);
+	double factor = power_factor(relative_power(device, on) / needed, power_exponent(device));
+	return relative_units(device, on) * fmin(fmax(factor, .3), needed < 1 ? 1 : 1.5);
 }
 
 /* No kernel reaches a larger share of a peak than this: data must come and go. */
@@ -141,7 +151,7 @@ static double products_share(const lk_device *device, int format) {
 	if (!low && !high) return products[0].share[0];
 	if (low && high) return share_between(device, low, high, format);
 	const struct sustained *row = low ? low : high;
-	return row->share[format] * relative_share(device, row_device(row));
+	return row->share[format] * relative_share(device, row_device(row), 1);
 }
 
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
@@ -188,16 +198,40 @@ static const struct attention kernels[LK_ATTENTIONS][DIES] = {
 	[LK_ATTENTION_FA3] = {ANY_KERNEL, FA2_ON_BLACKWELL, [LK_ARCH_HOPPER] = {.662, .598, 602, 982}},
 };
 
+double lk_narrow_attention(const lk_device *device, bool backward) {
+	static const struct {
+		double forward, backward;
+	} gain[DIES] = {
+		[LK_ARCH_HOPPER] = {1.5, .75},
+		[LK_ARCH_BLACKWELL] = {1.31, 1.33},
+		[BLACKWELL_ULTRA] = {1.62, 1.48},
+	};
+	double of = backward ? gain[die_of(device)].backward : gain[die_of(device)].forward;
+	return of > 0 ? of : 1;
+}
+
+/* FlashAttention in Triton over FlashAttention-2, forward and backward on A100 (arXiv 2307.08691,
+ * figures 4 and 5: 94 to 133 against 187 TFLOP/s at size 128 and 16k). */
+static const double FIRST_FLASH = .6;
+
+/* The kernel whose row states the rates. */
+static lk_attention_kernel family_of(lk_attention_kernel kernel) {
+	if (kernel == LK_ATTENTION_CUDNN_EARLY) return LK_ATTENTION_CUDNN;
+	return kernel == LK_ATTENTION_TRITON ? LK_ATTENTION_FA2 : kernel;
+}
+
 lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
                                          bool backward) {
 	LK_ASSERT(kernel < LK_ATTENTIONS);
-	bool early = kernel == LK_ATTENTION_CUDNN_EARLY;
+	bool early = kernel == LK_ATTENTION_CUDNN_EARLY, first = kernel == LK_ATTENTION_TRITON;
 	int die = die_of(device);
-	const struct attention *row = &kernels[early ? LK_ATTENTION_CUDNN : kernel][die];
+	const struct attention *row = &kernels[family_of(kernel)][die];
 	if (!(row->forward > 0)) row = &kernels[LK_ATTENTION_FA2][LK_ARCH_AMPERE];
 	double share = backward ? row->backward : row->forward;
-	if (attention_on[die].watts > 0) share *= relative_share(device, attention_on[die]);
+	double drawn = IDLE + (1 - IDLE) * fmin(1, share / products_share(device, 0));
+	if (attention_on[die].watts > 0) share *= relative_share(device, attention_on[die], drawn);
 	if (early && device->arch == LK_ARCH_BLACKWELL) share *= CUDNN_BEFORE_9_13;
+	if (first) share *= FIRST_FLASH;
 	return (lk_attention_rate){
 		.flops = lk_peak_flops(device, LK_BF16) * at_most(share),
 		.start = backward ? row->start_backward : row->start,

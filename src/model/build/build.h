@@ -4,6 +4,7 @@
 #define LK_MODEL_BUILD_H
 
 #include "graph/graph.h"
+#include "graph/scan.h"
 #include "model/layout/sizes.h"
 
 /* Build the step graph of a completed job. */
@@ -302,6 +303,9 @@ lk_dtype lk_build_core_format(const lk_builder *builder);
 /* A product inside a mixer's core. */
 void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
                         double batch);
+/* A scan of a layer with a state, whose work is that of `layer`, forward. */
+void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk_state_layer *layer,
+                   bool backward);
 /* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or
  * back. */
 void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);

@@ -1,12 +1,8 @@
 /* build_delta.c: the gated delta net (arXiv 2412.06464) as the chunked kernels of
- * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of C = 64. First queries
- * and keys are repeated to match the value heads. Per token and head of values
- *
- *     forward    6 dk dv + C (6 dk + 4 dv) + C^2 / 3
- *     backward  16 dk dv + C (16 dk + 10 dv) + 4 C^2
- *
- * operations; the backward pass recomputes the chunks' states. Kimi delta attention (ops/kda) has
- * the same products; its decay, one value per key channel, is in fp32. */
+ * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of 64 tokens
+ * (graph/scan.c). First queries and keys are repeated to match the value heads. The backward pass
+ * recomputes the chunks' states. Kimi delta attention (ops/kda) has the same products; its decay,
+ * one value per key channel, is in fp32. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -18,6 +14,7 @@ struct lk_delta_width {
 	double mixed, in;     /* input columns of the convolution; columns of the first product */
 	double rank;          /* of decay and gate (Kimi delta attention); 0: none */
 	double chunk, pieces; /* tokens of a chunk; chunks of all heads and sequences */
+	double length;        /* tokens of a sequence */
 };
 
 static struct lk_delta_width delta_width(const lk_builder *builder, const lk_layer_shape *shape) {
@@ -32,6 +29,7 @@ static struct lk_delta_width delta_width(const lk_builder *builder, const lk_lay
 	w.in = w.mixed + (w.rank > 0 ? w.heads + 2 * w.rank : w.values + 2 * w.heads);
 	w.chunk = shape && shape->keys < DELTA_CHUNK ? shape->keys : DELTA_CHUNK;
 	w.pieces = builder->tokens / w.chunk * w.heads;
+	w.length = shape ? shape->keys : builder->tokens;
 	return w;
 }
 
@@ -63,6 +61,18 @@ static void low_ranks_backward(lk_builder *builder, struct lk_delta_width w, boo
 	lk_build_row_backward(builder, "decay_proj_grad", w.keys, w.rank, input, weight);
 }
 
+static void delta_scan(lk_builder *builder, struct lk_delta_width w, const char *name,
+                       bool backward) {
+	lk_state_layer layer = {.kernel = LK_STATE_DELTA_SCAN,
+	                        .batch = builder->tokens / w.length,
+	                        .length = w.length,
+	                        .heads = w.heads,
+	                        .key_heads = w.keys / w.dk,
+	                        .key_dim = w.dk,
+	                        .value_dim = w.dv};
+	lk_build_scan(builder, name, w.rank > 0 ? LK_SCAN_KDA : LK_SCAN_GDN, &layer, backward);
+}
+
 void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	struct lk_delta_width w = delta_width(builder, shape);
 	double t = builder->tokens, h = builder->model->hidden;
@@ -72,12 +82,8 @@ void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
 	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * decays(w));
-	lk_build_core_gemm(builder, "delta_prepare", w.chunk, w.chunk, 2 * w.dk + w.dv + w.chunk / 6,
-	                   w.pieces);
-	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
+	delta_scan(builder, w, "delta_scan", false);
 	lk_build_scratch(builder, 2 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
-	lk_build_core_gemm(builder, "delta_read", w.chunk, w.dv, w.dk, w.pieces);
-	lk_build_core_gemm(builder, "delta_output", w.chunk, w.chunk, w.dk + w.dv, w.pieces);
 	lk_build_token_memory(builder, LK_OP_NORM, "gated_norm", 3 * w.values);
 	lk_build_save(builder, delta_saved(builder, w), LK_OWN_ACTIVATIONS);
 	lk_build_cp_heads(builder, "exchange_delta_output", w.values);
@@ -87,11 +93,8 @@ void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 
 static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
 	lk_build_token_memory(builder, LK_OP_NORM, "gated_norm_grad", 5 * w.values);
-	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
+	delta_scan(builder, w, "delta_scan_grad", true);
 	lk_build_scratch(builder, 4 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
-	lk_build_core_gemm(builder, "delta_states_grad", w.chunk, w.dv, 6 * w.dk, w.pieces);
-	lk_build_core_gemm(builder, "delta_chunks_grad", w.chunk, w.chunk,
-	                   8 * w.dk + 5 * w.dv + 2 * w.chunk, w.pieces);
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * decays(w));
 	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);

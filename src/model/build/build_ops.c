@@ -69,6 +69,26 @@ void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double 
 	ops->bytes[ops->count - 1] = batch * (m * k + k * n + m * n) * builder->bytes;
 }
 
+void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk_state_layer *layer,
+                   bool backward) {
+	lk_state_work work = lk_state_work_of(layer);
+	double tokens = layer->batch * layer->length,
+		   times = backward ? lk_state_backward(layer->kernel) : 1;
+	lk_op op = {.kind = backward ? LK_OP_SCAN_BWD : LK_OP_SCAN,
+	            .dtype = (uint8_t)lk_build_core_format(builder),
+	            .name = name,
+	            .m = layer->length,
+	            .n = work.chains,
+	            .k = work.chunk,
+	            .batch = layer->batch,
+	            .window = work.key_channels,
+	            .channel = (int32_t)kind,
+	            .flops = times * tokens * work.token_flops,
+	            .bytes =
+	                times * (tokens * work.token_bytes + layer->batch * work.sequence_bytes)};
+	add_compute(builder, &op);
+}
+
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes) {
 	LK_ASSERT(bytes >= 0);
 	lk_op op = {.kind = (uint8_t)kind, .name = name, .bytes = bytes, .dtype = LK_BF16};
@@ -86,13 +106,18 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
 
 /* 8- and 4-bit products read operands that a separate kernel has scaled, cast and, for the weight
  * gradient, transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose).
- * With a tensor's own factor, a kernel first reads it for its largest value. */
+ * With a tensor's own factor, a kernel first reads it for its largest value; NVFP4 has such a factor
+ * above those of its blocks, and another for the weight gradient's operand, whose largest value is
+ * that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). */
 void lk_build_quantize(lk_builder *builder, double elements) {
 	const lk_job *job = builder->job;
 	double operand = lk_job_operand_bytes(job);
 	if (operand >= builder->bytes) return;
-	if (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE)
+	if (job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE))
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest", elements * builder->bytes);
+	if (job->dtype == LK_NVFP4)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest_transformed",
+		                elements * builder->bytes);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
 	                elements * (builder->bytes + 2 * operand));
 }
@@ -104,7 +129,8 @@ void lk_build_quantize_normed(lk_builder *builder) {
 	const lk_job *job = builder->job;
 	bool residual = job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
 	                !builder->model->final_norm,
-		 late = job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED;
+		 late = job->dtype == LK_NVFP4 ||
+	            (job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED);
 	if (residual || late) lk_build_quantize(builder, builder->rows * builder->model->hidden);
 }
 

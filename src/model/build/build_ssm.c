@@ -1,7 +1,6 @@
 /* build_ssm.c: selective state spaces. Mamba-2 (arXiv 2405.21060) as the chunked kernels of
- * state-spaces/mamba run it, ssd_combined.py: H heads of P, N states, G groups, chunks of Q. Per
- * token, forward 2QGN + 4NPH + QPH operations, backward 6QGN + 10NPH + 3QPH, which includes
- * recomputing the convolution, the chunks' states and the products of C and B. Mamba-1 (arXiv
+ * state-spaces/mamba run it, ssd_combined.py: its backward pass recomputes the convolution and the
+ * chunks' states (graph/scan.c). Mamba-1 (arXiv
  * 2312.00752) is one elementwise scan between its products: 9DN, backward 18DN and the scan
  * again. */
 #include "model/build/build.h"
@@ -12,6 +11,7 @@ struct lk_ssm_width {
 	double inner, mixed, in; /* D; input columns of the convolution; columns of the first product */
 	double heads, head, state, groups, rank;
 	double chunk, chunks; /* tokens of a chunk; chunks of all sequences */
+	double length;        /* tokens of a sequence */
 };
 
 static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_shape *shape) {
@@ -31,6 +31,7 @@ static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_s
 	w.in = w.inner + w.mixed + w.heads;
 	w.chunk = shape && shape->keys < model->ssm_chunk ? shape->keys : model->ssm_chunk;
 	w.chunks = builder->tokens / w.chunk;
+	w.length = shape ? shape->keys : builder->tokens;
 	return w;
 }
 
@@ -60,23 +61,27 @@ static double state_bytes(struct lk_ssm_width w) {
 	return 4 * w.heads * w.head * w.state * w.chunks;
 }
 
-static void chunk_states(lk_builder *builder, struct lk_ssm_width w) {
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "chunk_cumsum",
-	                builder->tokens * w.heads * (builder->bytes + 8));
-	lk_build_core_gemm(builder, "chunk_states", w.state, w.head, w.chunk, w.chunks * w.heads);
-	/* the states and a copy in 16 bits, and the products of C and B */
+/* The scan of one layer: its sequences are whole, with some of the heads under context
+ * parallelism. */
+static void mamba2_scan(lk_builder *builder, struct lk_ssm_width w, const char *name,
+                        bool backward) {
+	lk_state_layer layer = {.kernel = LK_STATE_MAMBA_SCAN,
+	                        .batch = builder->tokens / w.length,
+	                        .length = w.length,
+	                        .heads = w.heads,
+	                        .key_heads = w.groups,
+	                        .key_dim = w.state,
+	                        .value_dim = w.head,
+	                        .chunk = w.chunk};
+	lk_build_scan(builder, name, LK_SCAN_MAMBA2, &layer, backward);
+	/* the chunks' states and a copy in 16 bits, and the products of C and B */
 	lk_build_scratch(builder, 1.5 * state_bytes(w) + 4 * builder->tokens * w.chunk * w.groups,
 	                 LK_OWN_WORKSPACE);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pass_states", 2 * state_bytes(w));
-	lk_build_core_gemm(builder, "chunk_products", w.chunk, w.chunk, w.state, w.chunks * w.groups);
 }
 
 static void mamba2_core(lk_builder *builder, struct lk_ssm_width w) {
 	convolve(builder, w, false);
-	chunk_states(builder, w);
-	/* the masked half of [Q, Q] x [Q, P], and [Q, N] x [N, P] */
-	lk_build_core_gemm(builder, "chunk_scan", w.chunk, w.head, w.chunk / 2 + w.state,
-	                   w.chunks * w.heads);
+	mamba2_scan(builder, w, "chunk_scan", false);
 	lk_build_memory(builder, LK_OP_NORM, "gated_norm",
 	                3 * builder->bytes * builder->tokens * w.inner);
 }
@@ -85,17 +90,7 @@ static void mamba2_core_backward(lk_builder *builder, struct lk_ssm_width w) {
 	lk_build_memory(builder, LK_OP_NORM, "gated_norm_grad",
 	                5 * builder->bytes * builder->tokens * w.inner);
 	convolve(builder, w, false);
-	chunk_states(builder, w);
-	lk_build_core_gemm(builder, "chunk_states_grad", w.state, w.head, w.chunk, w.chunks * w.heads);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pass_states_grad", 3 * state_bytes(w));
-	lk_build_core_gemm(builder, "chunk_input_grad", w.chunk, w.head, w.chunk / 2 + w.state,
-	                   w.chunks * w.heads);
-	/* B and C: from the states, and from the masked products with decay */
-	lk_build_core_gemm(builder, "chunk_bc_grad", w.chunk, w.state, w.head, 2 * w.chunks * w.heads);
-	lk_build_core_gemm(builder, "chunk_products_grad", w.chunk, w.chunk / 2, w.head,
-	                   2 * w.chunks * w.heads);
-	lk_build_core_gemm(builder, "chunk_bc_products_grad", w.chunk, w.state, w.chunk,
-	                   2 * w.chunks * w.groups);
+	mamba2_scan(builder, w, "chunk_scan_grad", true);
 	convolve(builder, w, true);
 }
 

@@ -64,8 +64,9 @@ static const lk_stack_features features[] = {
 		.stack = "llm-foundry",
 		.since = "",
 		.fused_loss = true,
+		.first_flash = true,
 		.source = "mosaicml/llm-foundry scripts/train/benchmarking and yamls: model.loss_fn "
-				  "fused_crossentropy",
+				  "fused_crossentropy, attn_impl triton with alibi",
 	},
 	{
 		DEEPSPEED,
@@ -162,6 +163,12 @@ static const lk_stack_features features[] = {
 		.cuda_graphs = true,
 		.narrow_attention = true,
 		.source = "as before, with cuDNN of autumn 2025, attention in FP8",
+	},
+	{
+		.stack = "pax",
+		.since = "",
+		.cuda_graphs = true,
+		.source = "NVIDIA/JAX-Toolbox: XLA compiles the step and runs it in command buffers",
 	},
 	{
 		.stack = "torchtitan",
