@@ -139,7 +139,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 		} else cost = lk_collective_cost(collective, group, ops->bytes[op]);
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
-	double seconds = cost.seconds + site->constants->network_call_s;
+	double seconds = cost.seconds > 0 ? cost.seconds + site->constants->network_call_s : 0;
 	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
 	/* pipelined in four pieces with its GEMM: the first is exposed, and the others slow the GEMM by
 	 * the SMs that they hold */

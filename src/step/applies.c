@@ -78,7 +78,7 @@ static bool lacks_vocabulary(const lk_job *job) {
 	return job->model.vocab == 0 || !job->model.lm_head;
 }
 static bool lacks_releases(const lk_job *job) {
-	return !lk_profile_has_releases(lk_calibration_current(), job);
+	return !lk_stack_has_releases(job->profile);
 }
 static bool lacks_other_gpus(const lk_job *job) {
 	return job->gpus == 1;

@@ -390,15 +390,12 @@ static lk_status say_software(const struct saying *saying, lk_error *err) {
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
 	SAY(profile,
-	    "efficiencies of the stack %s%s%s: %d measured runs, %.1f %% off in their fit (--stack, "
-	    "--release)",
-	    profile->subject, *profile->variant ? " " : "", profile->variant, profile->points,
-	    100 * profile->error);
+	    "judged by %d measured runs of %s, %.1f %% off in their fit (--stack, --release)",
+	    profile->points, profile->subject, 100 * profile->error);
 	const char *recipe = stack_recipe_text(saying->arena, job);
 	if (!recipe) return lk_oom(err);
 	SAY(*recipe, "as the recipes of %s have it: %s (--no-NAME turns one off)", job->stack, recipe);
-	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)",
-	    job->profile);
+	SAY(!profile, "no run of %s was measured (--stack)", lk_stack_codebase(job->profile));
 	SAY(arch != LK_ARCH_CPU && !lk_profile_measured(numbers, arch),
 	    "no run was measured on %s: it is taken to keep its peak as Ampere does",
 	    lk_arch_name(arch));

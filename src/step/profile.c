@@ -1,6 +1,6 @@
-/* profile.c: the constants of a job's prediction: the base, fitted on all measured runs together,
- * times the profile of its software stack. Both are calibration rows written by `lockstep calibrate
- * runs`. */
+/* profile.c: the constants of a job's prediction: numbers of all jobs, fitted on measured runs
+ * (`lockstep calibrate runs`), and what its software runs: which kernels, with which switches
+ * (model/layout/job_stack.c). No number belongs to a stack. */
 #include "step/step.h"
 
 #include <stdlib.h>
@@ -9,91 +9,9 @@
 #include "base/check.h"
 #include "base/text.h"
 
-const char *lk_precision_class(lk_dtype dtype) {
-	if (dtype == LK_NVFP4) return "fp4";
-	return dtype == LK_FP8 || dtype == LK_MXFP8 ? "fp8" : "16-bit";
-}
-
-/* ---- finding a profile ---- */
-
-/* Stacks that share code with a measured one: NeMo runs Megatron-LM, llm-foundry runs PyTorch's
- * FSDP. */
-static const char *profile_relative(const char *stack) {
-	static const char *const pairs[][2] = {
-		{"megatron", "nemo"},
-		{"megatron-bridge", "nemo"},
-		{"fsdp", "llm-foundry"},
-		{"deepspeed", "megatron-deepspeed"},
-	};
-	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-		if (strcmp(stack, pairs[i][0]) == 0) return pairs[i][1];
-	return stack;
-}
-
-/* Only few of all rows match: most differ in the first letter. */
-static bool is_stack_row(const lk_calibration_row *row) {
-	return *row->family == 's' && strcmp(row->family, "stack") == 0;
-}
-
-/* The stack whose rows a job uses: its own if it has any. */
-static const char *profile_stack(const lk_calibration *calibration, const char *stack) {
-	for (size_t i = 0; i < calibration->rows.count; i++) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (is_stack_row(row) && lk_same_name(row->subject, stack)) return stack;
-	}
-	return profile_relative(stack);
-}
-
-/* A variant is a release, a precision, or "PRECISION RELEASE". Returns its precision; -1: applies
- * to all. */
-static int variant_precision(const char *variant) {
-	static const char *const order[] = {"16-bit", "fp8", "fp4"};
-	size_t length = strcspn(variant, " ");
-	for (int i = 0; i < 3; i++)
-		if (strlen(order[i]) == length && strncmp(order[i], variant, length) == 0) return i;
-	return -1;
-}
-
-static const char *release_of(const char *variant) {
-	if (variant_precision(variant) < 0) return variant;
-	const char *blank = strchr(variant, ' ');
-	return blank ? blank + 1 : "";
-}
-
-/* Steps from a precision to the job's; the nearest profile replaces a missing one. */
-static int profile_distance(const char *variant, const char *precision) {
-	int have = variant_precision(variant), want = variant_precision(precision);
-	return have < 0 ? 0 : abs(have - want);
-}
-
+/* Runs of the job's codebase. */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {
-	const lk_calibration_row *best = NULL;
-	const char *stack = profile_stack(calibration, job->profile),
-			   *precision = lk_precision_class(job->dtype);
-	int nearest = 3;
-	for (size_t i = 0; i < calibration->rows.count; i++) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (!is_stack_row(row) || !lk_same_name(row->subject, stack)) continue;
-		const char *release = release_of(row->variant);
-		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
-		int steps = profile_distance(row->variant, precision);
-		bool later = best && lk_release_compare(release, release_of(best->variant)) >= 0;
-		if (steps > nearest || (steps == nearest && best && !later)) continue;
-		nearest = steps;
-		best = row;
-	}
-	return best;
-}
-
-bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *job) {
-	const char *stack = profile_stack(calibration, job->profile);
-	for (size_t i = 0; i < calibration->rows.count; i++) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (strcmp(row->family, "stack") == 0 && lk_same_name(row->subject, stack) &&
-		    *release_of(row->variant))
-			return true;
-	}
-	return false;
+	return lk_calibration_find(calibration, "stack", lk_stack_codebase(job->profile), "");
 }
 
 bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
@@ -140,7 +58,6 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	TAKE(expert_efficiency);
 	TAKE(graph_expert_efficiency);
 	TAKE(flash_share);
-	TAKE(early_products);
 	TAKE(network_call_s);
 	TAKE(network_beside);
 #undef TAKE

@@ -1,7 +1,6 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * Start with the interval of measured / predicted that held most runs of the job's software stack,
- * each predicted from a fit without its network (src/fit/cross_runs.c); on each side use the
+ * Start with the interval of measured / predicted that held most runs of the job's codebase, each predicted from a fit without its network (src/fit/cross_runs.c); on each side use the
  * interval of runs on the job's GPU if it is wider. A GPU, architecture or stack without runs
  * widens it by the excess error of runs with such a property when all of them were left out
  * together. A network whose rate lies outside those of the runs adds the error of collectives on
@@ -32,10 +31,9 @@ static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of,
 static const char unseen_stack[] = "unseen stack";
 
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
-	const lk_calibration_row *profile = lk_profile_find(lk_calibration_current(), job);
 	bool experts = job->model.experts > 0;
 	const lk_calibration_row *row =
-		profile ? range_class_of(arena, profile->subject, experts) : NULL;
+		range_class_of(arena, lk_stack_codebase(job->profile), experts);
 	if (!row) row = range_class_of(arena, unseen_stack, experts);
 	return row ? row : range_class_of(arena, NULL, experts);
 }
@@ -130,8 +128,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  const char **basis) {
 	LK_ASSERT(seconds >= 0 && network_share >= 0);
 	const lk_calibration *calibration = lk_calibration_current();
-	const lk_calibration_row *profile = lk_profile_find(calibration, job),
-							 *row = lk_range_row(arena, job);
+	const lk_calibration_row *row = lk_range_row(arena, job);
 	const char *unseen;
 	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
 	double far = network_distance(cluster), more = far * network_share * network_error(calibration);
@@ -142,7 +139,8 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	LK_ASSERT(*low <= seconds && seconds <= *high);
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "MoE" : "dense";
-	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;
+	bool own = row && row == range_class_of(arena, lk_stack_codebase(job->profile),
+	                                        job->model.experts > 0);
 	*basis = lk_arena_printf(
 		arena, "errors on %d held-out %s runs%s%s%s%s%s", row ? row->points : 0,
 		own ? row->variant : network, own ? "" : " of other software",

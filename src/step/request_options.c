@@ -266,7 +266,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
 	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
-	job->stack_recipe = stack && !lk_request_launched(request) && !request->deepspeed;
+	job->stack_recipe = !lk_request_launched(request) && !request->deepspeed;
 }
 
 /* Check the job's NCCL settings, from an option or the launch line. */

@@ -261,16 +261,8 @@ char *lk_range_class(lk_arena *arena, const char *of, bool experts);
 
 /* ---- profile: the constants of a job's prediction, and which runs stand behind them. */
 
-/* Formats that share a profile: "16-bit" (and wider), "fp8", "fp4". */
-const char *lk_precision_class(lk_dtype dtype);
-
-/* The row of family "stack" for a job: for its stack and precision, the latest release not after
- * the job's; if the precision has none, that of the nearest one. NULL: unknown stack. Variants are
- * "RELEASE", "PRECISION" or "PRECISION RELEASE"; a row without a precision applies to all. */
+/* The row of family "stack" that counts the measured runs of the job's codebase; NULL: none. */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job);
-
-/* Whether the job's stack has rows for releases. */
-bool lk_profile_has_releases(const lk_calibration *calibration, const lk_job *job);
 
 /* Whether the shares are backed by runs on the architecture. Ampere is the reference for the
  * others. */

@@ -1,9 +1,9 @@
 /* cross_runs.c: cross-validation of training runs, and ranges from it.
  *
  * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
- * the errors of such predictions of similar runs in other folds: of the same software stack and
+ * the errors of such predictions of similar runs in other folds: of the same codebase and
  * kind of network (with experts or not); if these are fewer than FEWEST, of the kind with whole
- * stacks left out. If the other folds have too few runs on the run's GPU or architecture, the range
+ * codebases left out. If the other folds have too few runs on the run's GPU or architecture, the range
  * is as wide as for runs whose GPU or architecture was left out. It is the shortest interval of
  * ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a
  * fold have similar errors, and with few folds the next one lies outside more often. It is not
@@ -65,12 +65,13 @@ static bool same_publication(const char *a, const char *b) {
 static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
 	bool network = strcmp(a->model, b->model) == 0, stack = strcmp(a->stack, b->stack) == 0,
 		 gpu = strcmp(a->gpu, b->gpu) == 0;
+	const char *code = lk_stack_codebase(a->stack);
 	switch (alike) {
 	case LK_RUNS_NETWORK: return network;
 	case LK_RUNS_GPU: return gpu;
 	case LK_RUNS_ARCHITECTURE:
 		return *a->refused || *b->refused ? gpu : lk_run_arch(a) == lk_run_arch(b);
-	case LK_RUNS_STACK: return stack;
+	case LK_RUNS_STACK: return strcmp(code, lk_stack_codebase(b->stack)) == 0;
 	case LK_RUNS_SOURCE: return same_publication(a->source, b->source);
 	default: return network && stack && gpu;
 	}
@@ -141,13 +142,13 @@ static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 /* Selection of the runs whose errors are used. */
 struct errors_of {
 	enum { DENSE, EXPERTS, ANY } kind;
-	const char *stack, *gpu; /* NULL: all */
+	const char *code, *gpu; /* NULL: all */
 	int without;             /* a fold; -1 none */
 };
 
 static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
 	return (of->kind == ANY || (run->job.model.experts > 0) == (of->kind == EXPERTS)) &&
-	       fold != of->without && (!of->stack || strcmp(run->stack, of->stack) == 0) &&
+	       fold != of->without && (!of->code || strcmp(lk_stack_codebase(run->stack), of->code) == 0) &&
 	       (!of->gpu ||
 	        (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
 }
@@ -289,8 +290,8 @@ static void range_runs(const struct errors *errors, const struct far *far, lk_cr
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
 		if (!(cross[i].predicted > 0)) continue;
-		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE, run->stack, NULL,
-		                       errors->fold[i]};
+		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE,
+		                       lk_stack_codebase(run->stack), NULL, errors->fold[i]};
 		struct interval found = {0};
 		if (!errors->even) found = interval_of(errors, &of, FEWEST);
 		if (far && !found.runs) found = interval_of_kind(&far->stack, i);
@@ -377,7 +378,7 @@ static bool first_of(const lk_runs *runs, size_t at, const struct errors_of *of)
 	return true;
 }
 
-/* Classes of runs: all, those of a stack, those on a GPU. */
+/* Classes of runs: all, those of a codebase, those on a GPU. */
 static lk_status put_classes(const struct range_rows *rows, const struct errors *errors,
                              lk_error *err) {
 	lk_arena *arena = &rows->out->arena;
@@ -385,13 +386,13 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 		for (size_t i = 0; i < errors->runs->count; i++) {
 			const lk_run *run = &errors->runs->at[i];
 			if (*run->refused) continue;
-			const char *stack = class == 1 ? run->stack : NULL,
+			const char *code = class == 1 ? lk_stack_codebase(run->stack) : NULL,
 					   *gpu = class == 2 ? run->cluster.node[0].device->name : NULL;
 			bool experts = run->job.model.experts > 0;
-			const struct errors_of of = {experts ? EXPERTS : DENSE, stack, gpu, -1};
+			const struct errors_of of = {experts ? EXPERTS : DENSE, code, gpu, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
-			LK_TRY(put_interval(rows, lk_range_class(arena, stack ? stack : gpu, experts), &found,
+			LK_TRY(put_interval(rows, lk_range_class(arena, code ? code : gpu, experts), &found,
 			                    err));
 		}
 	return LK_OK;

@@ -41,7 +41,6 @@ static const struct number {
 	{{AT(gemm_share), AT(vector_products)}, .1, false},
 	{{AT(attention_share)}, .06, false},
 	{{AT(flash_share)}, .1, false},
-	{{AT(early_products)}, .1, false},
 	{{AT(memory_efficiency), AT(norm_efficiency)}, .3, false},
 	{{AT(launch_s)}, .4, false},
 	{{AT(network_call_s)}, .15, false},
@@ -214,8 +213,8 @@ static bool same_arch(const lk_run *run, const lk_run *like) {
 	return lk_run_arch(run) == lk_run_arch(like);
 }
 
-static bool same_profile(const lk_run *run, const lk_run *like) {
-	return strcmp(run->stack, like->stack) == 0 && strcmp(run->release, like->release) == 0;
+static bool same_codebase(const lk_run *run, const lk_run *like) {
+	return strcmp(lk_stack_codebase(run->stack), lk_stack_codebase(like->stack)) == 0;
 }
 
 static lk_calibration_row *runs_add_row(lk_calibration *out, const char *family,
@@ -250,7 +249,6 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	PUT(expert_launch_s);
 	PUT(expert_efficiency);
 	PUT(graph_expert_efficiency);
-	PUT(early_products);
 	PUT(network_call_s);
 	PUT(network_beside);
 	PUT(flash_share);
@@ -293,8 +291,8 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 		if (is_first(fit->runs, i, same_arch))
 			LK_TRY(put_measured(fit, run, "architecture", lk_arch_name(lk_run_arch(run)), "",
 			                    same_arch, &like, out, err));
-		if (is_first(fit->runs, i, same_profile))
-			LK_TRY(put_measured(fit, run, "stack", run->stack, run->release, same_profile, &like,
+		if (is_first(fit->runs, i, same_codebase))
+			LK_TRY(put_measured(fit, run, "stack", lk_stack_codebase(run->stack), "", same_codebase, &like,
 			                    out, err));
 	}
 	return LK_OK;

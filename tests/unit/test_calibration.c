@@ -172,7 +172,7 @@ static void test_bad_rows(void **state) {
 	refuse("step,all,,gemm_share=1e18,1,0,,\n", "mine.csv:2");
 	refuse("step,all,,launch_s=-1,1,0,,\n", "mine.csv:2");
 	refuse("step,all,,gemm_eficiency=1,1,0,,\n", "mine.csv:2");
-	refuse("stack,nemo,16-bit,host=0,1,0,,\n", "mine.csv:2");
+	refuse("stack,FSDP,,runs=-1,1,0,,\n", "mine.csv:2");
 	refuse("collective,default,,wire=0,1,0,,\n", "mine.csv:2");
 	refuse("range,step,dense,low=0,1,0,,\n", "mine.csv:2");
 	char many[4096] = "gemm,a,b,";
@@ -181,8 +181,8 @@ static void test_bad_rows(void **state) {
 	refuse_with(many, "mine.csv:2", "more than ");
 	refuse_with("gemm,a100,fp16,blend,1,0,,\n", "mine.csv:2",
 	            "column numbers: \"blend\" is not of the form NAME=VALUE; write numbers as in");
-	refuse_with("stack,nemo,,host=0,1,0,,\n", "mine.csv:2",
-	            "host=0 is out of range; give a number from 0.01 to 100");
+	refuse_with("step,all,,gemm_share=0,1,0,,\n", "mine.csv:2",
+	            "gemm_share=0 is out of range; give a number from 0.001 to 10");
 	refuse_with("gemm,a,b,eficiency=1,1,0,,\n", "mine.csv:2",
 	            "the family gemm has no number \"eficiency\"; did you mean efficiency?");
 	refuse_with("gemm,a,b,xyz=1,1,0,,\n", "mine.csv:2", "rows with efficiency");
@@ -324,62 +324,38 @@ static void test_find(void **state) {
 
 /* ---- profiles ---- */
 
-static const char *profile_of(const lk_calibration *calibration, const char *stack,
-                              const char *release, lk_dtype dtype) {
-	lk_job job = {.dtype = dtype};
+static int runs_of(const lk_calibration *calibration, const char *stack) {
+	lk_job job = {0};
 	snprintf(job.profile, sizeof job.profile, "%s", stack);
-	snprintf(job.release, sizeof job.release, "%s", release);
 	const lk_calibration_row *row = lk_profile_find(calibration, &job);
-	return row ? row->variant : "none";
+	return row ? row->points : -1;
 }
 
-static void test_profiles(void **state) {
+/* Runs count for the codebase that a stack runs. */
+static void test_codebases(void **state) {
 	(void)state;
 	lk_calibration c = {0};
 	lk_error err;
-	assert_int_equal(
-		read_text(
-			"family,subject,variant,numbers\n"
-			"stack,nemo,fp8 26.04,gemm=2\nstack,nemo,fp8 25.11,gemm=3\nstack,nemo,fp8,gemm=4\n"
-			"stack,nemo,16-bit 26.02,gemm=5\nstack,llm-foundry,16-bit,gemm=6\n",
-			&c, &err),
-		LK_OK);
-	assert_string_equal(profile_of(&c, "nemo", "", LK_FP8), "fp8 26.04"); /* the newest */
-	assert_string_equal(profile_of(&c, "nemo", "26.03", LK_MXFP8),
-	                    "fp8 25.11"); /* not after the job's */
-	assert_string_equal(profile_of(&c, "nemo", "26.04.01", LK_FP8), "fp8 26.04");
-	assert_string_equal(profile_of(&c, "nemo", "0", LK_FP8), "fp8");
-	assert_string_equal(profile_of(&c, "nemo", "", LK_BF16), "16-bit 26.02");
-	assert_string_equal(profile_of(&c, "nemo", "", LK_NVFP4),
-	                    "fp8 26.04"); /* the nearest precision */
-	assert_string_equal(profile_of(&c, "nemo", "24.01", LK_BF16),
-	                    "fp8"); /* of the releases that are old enough */
-	assert_string_equal(profile_of(&c, "megatron", "", LK_BF16), "16-bit 26.02");
-	assert_string_equal(profile_of(&c, "fsdp", "", LK_FP8), "16-bit");
-	assert_string_equal(profile_of(&c, "jax", "", LK_FP8), "none");
+	assert_int_equal(read_text("family,subject,variant,numbers,points\n"
+	                           "stack,Megatron-Core,,runs=5,5\nstack,FSDP,,runs=3,3\n"
+	                           "stack,internevo,,runs=2,2\n",
+	                           &c, &err),
+	                 LK_OK);
+	assert_int_equal(runs_of(&c, "nemo"), 5);
+	assert_int_equal(runs_of(&c, "megatron"), 5);
+	assert_int_equal(runs_of(&c, "mlperf-lora"), 5);
+	assert_int_equal(runs_of(&c, "torchtitan"), 3);
+	assert_int_equal(runs_of(&c, "internevo"), 2);
+	assert_int_equal(runs_of(&c, "pax"), -1);
 	lk_calibration_free(&c);
-}
-
-static void test_apply(void **state) {
-	(void)state;
-	lk_constants base, c;
-	double ones[LK_KNOBS] = {1, 1, 1, 1, 1, 1}, twice[LK_KNOBS] = {2, 2, 2, 2, 2, 2};
-	lk_profile_base(lk_calibration_current(), &base);
-	c = base;
-	lk_profile_apply(ones, &c);
-	assert_memory_equal(&c, &base, sizeof c);
-	lk_profile_apply(twice, &c);
-	assert_true(c.gemm_share == 2 * base.gemm_share && c.launch_s == base.launch_s / 2);
-	assert_true(c.network_efficiency == 2 * base.network_efficiency &&
-	            c.expert_efficiency == 2 * base.expert_efficiency);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_rows),        cmocka_unit_test(test_bad_rows),
-		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
-		cmocka_unit_test(test_find),        cmocka_unit_test(test_apply),
+		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_codebases),
+		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_use),
 	};
 	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);

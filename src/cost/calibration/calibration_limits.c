@@ -25,7 +25,6 @@ static const struct limit {
 	{"step", NULL, "expert_efficiency", 1e-3, 10},
 	{"step", NULL, "graph_expert_efficiency", 1e-3, 10},
 	{"step", NULL, "flash_share", 1e-3, 10},
-	{"step", NULL, "early_products", 1e-3, 10},
 	{"step", NULL, "network_call_s", 0, 1},
 	{"step", NULL, "network_beside", 0, 100},
 	{"architecture", NULL, "runs", 0, 1e9},

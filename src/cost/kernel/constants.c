@@ -24,7 +24,6 @@ void lk_cost_set(lk_cost *cost, double seconds) {
  * file defines the form of its constants. */
 const lk_constants lk_default_constants = {
 	.gemm_share = 1,
-	.early_products = .85,
 	.vector_products = 1,
 	.attention_share = .95,
 	.flash_share = .9,

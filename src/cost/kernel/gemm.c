@@ -49,6 +49,8 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	numbers->fill_s = alone.fill_s;
 	numbers->k_extra = alone.k_extra;
 	numbers->k_step = alone.k_step;
+	numbers->memory = constants->memory_efficiency;
+	numbers->blend = INFINITY;
 }
 
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype) {
@@ -61,9 +63,6 @@ double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device
 static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	lk_gemm_numbers numbers = site->products[lk_product_of(dtype)];
 	numbers.efficiency *= site->constants->gemm_share * factor;
-	if (site->constants->attention == LK_ATTENTION_CUDNN_EARLY &&
-	    site->node->device->arch == LK_ARCH_BLACKWELL)
-		numbers.efficiency *= site->constants->early_products;
 	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
 	/* whatever a fit gives for experts, no product is faster than the units */
 	numbers.efficiency = fmin(numbers.efficiency, .95);

@@ -71,7 +71,6 @@ typedef struct lk_constants {
 	                                   members */
 	double network_beside; /* relative slowdown of communication while kernels run */
 	double flash_share;    /* attention_share of FlashAttention's kernels */
-	double early_products; /* factor on products of the first software for Blackwell */
 	lk_attention_kernel attention; /* whose kernel */
 	bool narrow_attention; /* its products run in 8 bits */
 	lk_nccl_settings nccl;          /* not fitted: the job's NCCL settings */

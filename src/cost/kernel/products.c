@@ -36,6 +36,10 @@ static bool find_law(const lk_device *device, const char *format, lk_law_fit *ou
 void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS]) {
 	for (int f = 0; f < LK_PRODUCTS; f++) {
 		lk_dtype dtype = formats[f].dtype;
+		if (device->peak_flops[dtype] <= 0 && f > 0) {
+			out[f] = out[f - 1];
+			continue;
+		}
 		double share = lk_published_share(device, dtype);
 		lk_law_fit fit;
 		out[f] = (lk_gemm_numbers){.efficiency = share,
@@ -50,6 +54,7 @@ void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS])
 		out[f].efficiency *= fit.sustained ? 1 : formats[f].kept;
 		out[f].efficiency *= share / lk_published_share(fit.from, dtype);
 		if (fit.basis == LK_LAW_ARCHITECTURE) out[f].efficiency = share;
+		out[f].memory = fmin(out[f].memory, .95); /* operands of a step are not in a cache */
 		out[f].floor_s = out[0].floor_s; /* a narrower format's start holds its casts */
 	}
 }

@@ -34,7 +34,8 @@ static double scan_seconds(const lk_graph *graph, uint32_t op, const struct scan
 	double bytes = ops->bytes[op] / times, tokens = ops->m[op] * ops->batch[op];
 	lk_law_fit fit;
 	if (!(tokens > 0) || !scan_find(device, kind, &fit))
-		return times * bytes / (device->memory_rate * site->constants->memory_efficiency);
+		return times * bytes / (device->memory_rate * site->constants->memory_efficiency) +
+		       site->constants->kernel_floor_s;
 	lk_law_call call = {.device = device, .format = lk_law_format_find("bf16")};
 	call.size[LK_STATE_BATCH] = ops->batch[op];
 	call.size[LK_STATE_LENGTH] = ops->m[op];

@@ -140,6 +140,13 @@ static double share_between(const lk_device *device, const struct sustained *low
 	return at_low * pow(at_high / at_low, above / (above + below));
 }
 
+/* The share that products reach at the power limit, which they draw whole. */
+static double products_at_limit(int die) {
+	for (int i = 0; i < PRODUCTS; i++)
+		if (products[i].die == die) return products[i].share[0];
+	return products[0].share[0];
+}
+
 static double products_share(const lk_device *device, int format) {
 	const struct sustained *low = NULL, *high = NULL; /* the nearest rows on both sides */
 	for (int i = 0; i < PRODUCTS; i++) {
@@ -228,7 +235,7 @@ lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_k
 	const struct attention *row = &kernels[family_of(kernel)][die];
 	if (!(row->forward > 0)) row = &kernels[LK_ATTENTION_FA2][LK_ARCH_AMPERE];
 	double share = backward ? row->backward : row->forward;
-	double drawn = IDLE + (1 - IDLE) * fmin(1, share / products_share(device, 0));
+	double drawn = IDLE + (1 - IDLE) * fmin(1, share / products_at_limit(die));
 	if (attention_on[die].watts > 0) share *= relative_share(device, attention_on[die], drawn);
 	if (early && device->arch == LK_ARCH_BLACKWELL) share *= CUDNN_BEFORE_9_13;
 	if (first) share *= FIRST_FLASH;

@@ -47,19 +47,35 @@ int lk_release_compare(const char *a, const char *b) {
 	.since = "", .late_reduce = true,                                                  \
 	.source = "deepspeed/runtime/engine.py: without gradient partitioning, and where " \
 			  "overlap_comm is not on, gradients are reduced after the last backward pass"
-#define NEMO        .stack = "nemo", .tp_overlap = true, .fused_loss = true, .etp = 1
+#define CORE        .tp_overlap = true, .fused_loss = true, .etp = 1
+#define NEMO        CORE, .stack = "nemo"
 #define MLPERF      .stack = "mlperf", .tp_overlap = true, .fused_loss = true
 #define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
 #define EARLY_CUDNN .early_attention = true /* before cuDNN 9.13 of September 2025 */
 #define WHOLE_GRAPHS \
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
 #define BLACKWELL_GRAPHS .cuda_graphs = true, .on_blackwell = true
+#define CORE_TODAY                                                           \
+	CORE, BLACKWELL_GRAPHS, .graph_experts = true, .by_node = true,          \
+		.expert_overlap = true, .overlap_across = true, .in_mxfp8 = true
 
 /* An entry applies from its release on, until the next entry of the same stack. */
 static const lk_stack_features features[] = {
 	{.stack = "",
      .since = "",
      .source = "any other software: what is not stated is off, as with Megatron-LM's flags"},
+	{
+		.stack = "megatron",
+		.since = "",
+		.source = "Megatron-LM's flags: what is not stated is off",
+	},
+	{
+		CORE_TODAY,
+		.stack = "megatron",
+		.since = "26.06",
+		.source = "Megatron-Core as the performance recipes of nemo 26.06 run it: the answer to a "
+				  "question without a launch line",
+	},
 	{
 		.stack = "llm-foundry",
 		.since = "",
@@ -103,14 +119,9 @@ static const lk_stack_features features[] = {
 				  "attention, router and preprocessing on Blackwell; cuda_graph_impl none on H100",
 	},
 	{
-		NEMO,
+		CORE_TODAY,
+		.stack = "nemo",
 		.since = "26.06",
-		BLACKWELL_GRAPHS,
-		.graph_experts = true,
-		.by_node = true,
-		.expert_overlap = true,
-		.overlap_across = true,
-		.in_mxfp8 = true,
 		.source = "as before; for mixtures in fp8_mx cuda_graph_impl full_iteration, "
 				  "cutedsl_fused_grouped_mlp and moe_a2a_overlap",
 	},
@@ -195,6 +206,33 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 		if (!best || lk_release_compare(best->since, entry->since) < 0) best = entry;
 	}
 	return best ? best : &features[0];
+}
+
+bool lk_stack_has_releases(const char *stack) {
+	for (int i = 0; i < FEATURES; i++)
+		if (*features[i].since && strcmp(features[i].stack, stack) == 0) return true;
+	return false;
+}
+
+const char *lk_stack_codebase(const char *stack) {
+	static const char *const pairs[][2] = {
+		{"megatron", "Megatron-Core"},
+		{"megatron-bridge", "Megatron-Core"},
+		{"nemo", "Megatron-Core"},
+		{"mlperf", "Megatron-Core"},
+		{"mlperf-lora", "Megatron-Core"},
+		{"megatron-deepspeed", "DeepSpeed"},
+		{"deepspeed", "DeepSpeed"},
+		{"ddp", "FSDP"},
+		{"fsdp", "FSDP"},
+		{"llm-foundry", "FSDP"},
+		{"torchtitan", "FSDP"},
+		{"automodel", "FSDP"},
+		{"pax", "XLA"},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (strcmp(pairs[i][0], stack) == 0) return pairs[i][1];
+	return stack;
 }
 
 lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype) {

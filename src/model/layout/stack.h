@@ -31,6 +31,11 @@ typedef struct lk_stack_features {
 /* The entry of the stack with the latest `since` that is not after the release; an empty release is
  * the newest. Unknown stacks get the entry of the stack "". Never NULL. */
 const lk_stack_features *lk_stack_features_of(const char *stack, const char *release);
+/* Whether releases of the stack differ. */
+bool lk_stack_has_releases(const char *stack);
+/* The codebase whose kernels and schedules a stack runs: "Megatron-Core" for nemo; another name as
+ * it is. */
+const char *lk_stack_codebase(const char *stack);
 /* All entries, for documents and tests; NULL past the end. */
 const lk_stack_features *lk_stack_features_at(int index);
 /* `of` without the features that the software leaves off on this GPU or in this format. */
