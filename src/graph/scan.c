@@ -22,12 +22,14 @@ static void mamba_scan(const lk_state_layer *layer, lk_state_work *out) {
 	out->token_bytes =
 		NARROW * (2 * heads * d + 2 * groups * n) + WIDE * heads + 2 * WIDE * heads * d * n / chunk;
 	out->sequence_bytes = WIDE * heads * d * n;
-	out->token_flops = 2 * chunk * (groups * n + heads * d) + 4 * heads * d * n;
+	/* C with B in each chunk; of the masked product with x a half; states, and their part of y */
+	out->token_flops = chunk * (2 * groups * n + heads * d) + 4 * heads * d * n;
+	out->token_flops_back = chunk * (6 * groups * n + 3 * heads * d) + 10 * heads * d * n;
 }
 
 /* q, k, v and o once; the chunk's transformed keys and values (w, u) and its states written and
- * read. Products: keys with keys, the inverse applied to k and v, queries with keys, the chunk's
- * output, and three products with the state. */
+ * read. Products: keys with keys and their triangular inverse, which is applied to k and v, queries
+ * with keys, the chunk's output, and three products with the state. */
 static void delta_scan(const lk_state_layer *layer, lk_state_work *out) {
 	double heads = layer->heads, keys = layer->key_dim, values = layer->value_dim;
 	out->chunk = CHUNK;
@@ -38,7 +40,9 @@ static void delta_scan(const lk_state_layer *layer, lk_state_work *out) {
 		2 * NARROW * heads * keys * values / CHUNK;
 	out->sequence_bytes = 2 * WIDE * heads * keys * values;
 	out->token_flops =
-		heads * (2 * CHUNK * (3 * keys + 2 * values) + 6 * keys * values);
+		heads * (CHUNK * (6 * keys + 4 * values + CHUNK / 3.) + 6 * keys * values);
+	out->token_flops_back =
+		heads * (CHUNK * (16 * keys + 10 * values + 4 * CHUNK) + 16 * keys * values);
 }
 
 /* Every token writes a state, so that a rejected draft can go back; the last state is read once. */

@@ -300,7 +300,7 @@ static void test_range(void **state) {
 	const char *basis = NULL;
 	lk_range_of(&arena, &dense, &known, .1, 2, &low, &high, &basis);
 	const lk_calibration_row *row =
-		lk_calibration_find(lk_calibration_current(), "range", "step", "llm-foundry dense");
+		lk_calibration_find(lk_calibration_current(), "range", "step", "FSDP dense");
 	assert_non_null(row);
 	const lk_calibration_row *gpu =
 		lk_calibration_find(lk_calibration_current(), "range", "step", "a100-sxm-80 dense");
@@ -308,7 +308,7 @@ static void test_range(void **state) {
 	near(low, 2 * fmin(lk_calibration_value(row, "low", 0), lk_calibration_value(gpu, "low", 0)));
 	near(high,
 	     2 * fmax(lk_calibration_value(row, "high", 0), lk_calibration_value(gpu, "high", 0)));
-	assert_non_null(strstr(basis, "llm-foundry dense"));
+	assert_non_null(strstr(basis, "FSDP dense"));
 	assert_true(low < high && low > 0);
 	lk_range_of(&arena, &moe, &known, .1, 2, &wide_low, &wide_high, NULL);
 	assert_true(wide_high / wide_low > high / low);
@@ -340,8 +340,8 @@ static void test_range(void **state) {
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "of other software"));
 	/* Software that was measured, but with too few runs of the kind. */
-	lk_job few = {.profile = "mlperf", .model.experts = 8};
-	assert_null(lk_calibration_find(lk_calibration_current(), "range", "step", "mlperf experts"));
+	lk_job few = {.profile = "torchtitan", .model.experts = 8};
+	assert_null(lk_calibration_find(lk_calibration_current(), "range", "step", "FSDP experts"));
 	row = lk_calibration_find(lk_calibration_current(), "range", "step", "unseen stack experts");
 	assert_non_null(row);
 	lk_range_of(&arena, &few, &known, 0, 2, &wide_low, &wide_high, &basis);
@@ -517,7 +517,7 @@ static void test_row_is_request(void **state) {
 			request.tp = 2, request.pp = 4, request.vp = 2, request.ep = experts ? 4 : 0;
 			request.zero = "1", request.recompute = "none", request.dtype = "bf16";
 			request.stack = software[i].stack;
-			request.release = *software[i].release ? software[i].release : NULL;
+			request.release = *software[i].release ? software[i].release : "0";
 			if (experts && !strcmp(software[i].stack, "nemo")) request.moe_imbalance = 1;
 			lk_arena arena = LK_ARENA_INIT;
 			lk_asked asked;

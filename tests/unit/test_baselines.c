@@ -102,7 +102,7 @@ static void invent(struct world *world, bool by_stack) {
 		used += snprintf(text + used, sizeof text - (size_t)used,
 		                 "r%d,%s,%s,%d,2048,1,%d,%d,%d,bf16,%s,1\n", i, networks[network],
 		                 gpus[i / 6 % 2], i % 2 ? 128 : 64, 128 << (i % 2), network == 2 ? 8 : 2,
-		                 network == 2 ? 8 : 1, i < 12 ? "nemo" : "mlperf");
+		                 network == 2 ? 8 : 1, i < 12 ? "nemo" : "llm-foundry");
 	}
 	memset(world, 0, sizeof *world);
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, &err), LK_OK);
@@ -297,7 +297,7 @@ static void test_scarce_device(void **state) {
 	lk_error err = {0};
 	lk_cross_run cross[ROWS], far[ROWS];
 	const size_t kept = 6; /* and the next: the one fold of the second GPU that is scored */
-	invent(&w, true);
+	invent(&w, false);
 	for (size_t i = 0; i < ROWS; i++) {
 		if (i / 6 % 2 == 1 && i / 2 != kept / 2) w.runs.at[i].suspect = "left out";
 		w.runs.at[i].measured_s *= i / 6 % 2 == 1 ? 1.3 : 1;
@@ -316,7 +316,7 @@ static void test_scarce_device(void **state) {
 		            far[i].high / far[i].predicted * (1 - 1e-9));
 		assert_true(cross[i].low / cross[i].predicted <=
 		            far[i].low / far[i].predicted * (1 + 1e-9));
-		assert_true(cross[i].high / cross[i].low > 1.5 * cross[0].high / cross[0].low);
+		assert_true(cross[i].high / cross[i].low > cross[0].high / cross[0].low);
 	}
 	drop(&w);
 }

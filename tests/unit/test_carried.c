@@ -18,11 +18,11 @@
 #include "lockstep/predict.h"
 #include "scratch.h"
 
-/* Files that change rows that are looked up, and what models keep of them: the profile of a stack,
+/* Files that change rows that are looked up, and what models keep of them: the numbers of steps,
  * products (of engines), the default fabric, NCCL's laws. */
 static const char *const bodies[] = {
 	NULL,
-	"stack,megatron,,gemm=0.4,1,0,2026-01-01,test\n",
+	"step,all,,gemm_share=0.4,1,0,2026-01-01,test\n",
 	"gemm,h100-sxm,bf16,efficiency=0.2 floor_us=40 memory=0.5,1,0,2026-01-01,test\n",
 	"collective,default,,launch_us=900 channel_us=9 wire=0.5 nic=0 buffer_mb=0.05,1,0,2026-01-01,"
 	"test\n",

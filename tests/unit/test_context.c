@@ -39,7 +39,7 @@ static const struct {
 	{NULL, NULL, false, NULL},
 	{",66.9,79.6,3350,", ",66.9,47.6,2000,", false,
      "collective,default,,launch_us=900 channel_us=9 wire=0.5 nic=0 buffer_mb=0.05,1,0,2026-01-01,"
-     "test\nstack,megatron,,gemm=0.4,1,0,2026-01-01,test\n"},
+     "test\nstep,all,,gemm_share=0.4,1,0,2026-01-01,test\n"},
 	{",989.4,989.4,1978.9,,,66.9,79.6,3350,", ",494.7,494.7,989.4,,,66.9,79.6,3000,", true,
      "gemm,h100-sxm,bf16,efficiency=0.2 floor_us=40 memory=0.5,1,0,2026-01-01,test\n"},
 };

@@ -213,7 +213,8 @@ static void mamba_moves_its_tensors(void **state) {
 	double bytes =
 		tokens * (2 * 64 * 64 * 2 + 2 * 8 * 128 * 2 + 64 * 4) + chunks * 64 * 64 * 128 * 8;
 	assert_float_equal(call.size[LK_STATE_TOKEN_BYTES] * tokens / bytes, 1, 1e-12);
-	double in_chunks = chunks * 2 * 256 * 256 * (8 * 128 + 64 * 64),
+	/* of the masked product with x a half */
+	double in_chunks = chunks * 256 * 256 * (2 * 8 * 128 + 64 * 64),
 		   with_states = chunks * 2 * 2. * 256 * 64 * 64 * 128;
 	assert_float_equal(call.size[LK_STATE_TOKEN_FLOPS] * tokens / (in_chunks + with_states), 1,
 	                   1e-12);

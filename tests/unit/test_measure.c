@@ -316,7 +316,8 @@ static double seconds_of(lk_op op, const lk_device *device) {
 	lk_graph_add(graph, &op);
 	assert_int_equal(lk_graph_end_block(graph, &block, &err), LK_OK);
 	const lk_node node = {.device = device, .gpus = 1};
-	const lk_cost_site site = {.constants = &lk_default_constants, .node = &node};
+	lk_cost_site site = {.constants = &lk_default_constants, .node = &node};
+	lk_step_products(device, site.products);
 	lk_cost cost = lk_cost_op(graph, 0, &site);
 	assert_true(cost.compute >= 0 && cost.compute <= 1 && cost.memory >= 0 && cost.memory <= 1);
 	lk_graph_free(graph);

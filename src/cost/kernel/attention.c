@@ -45,9 +45,9 @@ static double head_efficiency(const lk_device *device, lk_attention_kernel kerne
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward) {
 	lk_attention_rate rate = lk_published_attention(device, constants->attention, backward);
-	bool vendors = constants->attention <= LK_ATTENTION_CUDNN_EARLY ||
-	               device->arch == LK_ARCH_CDNA3 || device->arch == LK_ARCH_CDNA4;
-	rate.flops *= vendors ? constants->attention_share : constants->flash_share;
+	bool amd = device->arch == LK_ARCH_CDNA3 || device->arch == LK_ARCH_CDNA4,
+		 cudnn = constants->attention <= LK_ATTENTION_CUDNN_EARLY && device->arch >= LK_ARCH_HOPPER;
+	rate.flops *= amd || cudnn ? constants->attention_share : constants->flash_share;
 	if (constants->narrow_attention) rate.flops *= lk_narrow_attention(device, backward);
 	rate.start *= constants->attention_start;
 	return rate;

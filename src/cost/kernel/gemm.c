@@ -63,9 +63,9 @@ double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device
 static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	lk_gemm_numbers numbers = site->products[lk_product_of(dtype)];
 	numbers.efficiency *= site->constants->gemm_share * factor;
-	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
 	/* whatever a fit gives for experts, no product is faster than the units */
 	numbers.efficiency = fmin(numbers.efficiency, .95);
+	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
 	return numbers;
 }
 

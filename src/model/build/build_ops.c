@@ -83,7 +83,7 @@ void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk
 	            .batch = layer->batch,
 	            .window = work.key_channels,
 	            .channel = (int32_t)kind,
-	            .flops = times * tokens * work.token_flops,
+	            .flops = tokens * (backward ? work.token_flops_back : work.token_flops),
 	            .bytes =
 	                times * (tokens * work.token_bytes + layer->batch * work.sequence_bytes)};
 	add_compute(builder, &op);
