@@ -21,23 +21,29 @@ bool lk_profile_measured(const lk_calibration *calibration, lk_arch arch) {
 
 /* ---- constants ---- */
 
+/* What the job's software runs by itself, whether or not a launch line states its switches. */
+static const lk_stack_features *profile_features(const lk_job *job) {
+	return lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
+}
+
 lk_attention_kernel lk_profile_attention(const lk_job *job) {
 	static const lk_attention_kernel of[] = {[LK_ATTN_LIBRARY_AUTO] = LK_ATTENTION_CUDNN,
 	                                         [LK_ATTN_LIBRARY_CUDNN] = LK_ATTENTION_CUDNN,
 	                                         [LK_ATTN_LIBRARY_FLASH] = LK_ATTENTION_FA2,
 	                                         [LK_ATTN_LIBRARY_FLASH3] = LK_ATTENTION_FA3};
+	const lk_stack_features *features = profile_features(job);
 	lk_attention_kernel kernel = of[job->attn_library];
-	const lk_stack_features *features =
-		lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
 	bool early = job->early_attention || features->early_attention;
 	if (kernel == LK_ATTENTION_FA2 && features->first_flash && !job->attn_library_said)
 		return LK_ATTENTION_TRITON;
 	return kernel == LK_ATTENTION_CUDNN && early ? LK_ATTENTION_CUDNN_EARLY : kernel;
 }
 
-bool lk_profile_narrow_attention(const lk_job *job) {
-	const char *stack = *job->profile ? job->profile : job->stack;
-	return lk_stack_features_of(stack, job->release)->narrow_attention && job->dtype >= LK_FP8;
+void lk_profile_kernels(const lk_job *job, lk_constants *out) {
+	const lk_stack_features *features = profile_features(job);
+	out->attention = lk_profile_attention(job);
+	out->narrow_attention = features->narrow_attention && job->dtype >= LK_FP8;
+	out->grouped_experts = features->grouped_experts;
 }
 
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
@@ -104,8 +110,7 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	const lk_calibration *calibration = lk_calibration_current();
 	lk_profile_base(calibration, out);
 	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
-	out->attention = lk_profile_attention(job);
-	out->narrow_attention = lk_profile_narrow_attention(job);
+	lk_profile_kernels(job, out);
 	lk_error unused; /* an invalid text was refused with the request */
 	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)
 		out->nccl = (lk_nccl_settings){0};

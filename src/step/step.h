@@ -273,8 +273,8 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out);
 
 /* The library whose attention kernels a completed job runs. */
 lk_attention_kernel lk_profile_attention(const lk_job *job);
-/* Whether its products run in 8 bits. */
-bool lk_profile_narrow_attention(const lk_job *job);
+/* Set which kernels the job's software runs. */
+void lk_profile_kernels(const lk_job *job, lk_constants *out);
 /* Shares of bandwidth of separately measured kernels, for graphs that list every pass over
  * memory. */
 void lk_profile_streaming(lk_constants *out);

@@ -73,8 +73,7 @@ static void constants_at(const double *x, const lk_run *run, lk_constants *out) 
 	for (int n = 0; n < NUMBERS; n++)
 		for (int i = 0; i < 2 && (i == 0 || numbers[n].at[i] > 0); i++)
 			*constant_at(out, numbers[n].at[i]) *= exp(x[n]);
-	if (run) out->attention = lk_profile_attention(&run->job);
-	if (run) out->narrow_attention = lk_profile_narrow_attention(&run->job);
+	if (run) lk_profile_kernels(&run->job, out);
 }
 
 static bool runs_usable(const lk_run *run) {

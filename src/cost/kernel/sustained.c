@@ -33,7 +33,11 @@ static int format_of(lk_dtype dtype) {
 /* Dies: architectures, and Blackwell Ultra. */
 enum { BLACKWELL_ULTRA = LK_ARCHES, DIES };
 
+/* A card for graphics of Blackwell multiplies as Ada does: its SMs have Ada's shared memory and no
+ * memory of the tensor cores' own. */
 static int die_of(const lk_device *device) {
+	const double small_kib = 128;
+	if (device->arch == LK_ARCH_BLACKWELL && device->shared_kib < small_kib) return LK_ARCH_ADA;
 	return lk_blackwell_ultra(device) ? BLACKWELL_ULTRA : (int)device->arch;
 }
 

@@ -186,8 +186,18 @@ static const lk_stack_features features[] = {
 		.since = "",
 		.wide_grads = true,
 		.cp_contiguous = true,
+		.grouped_experts = true,
 		.source = "pytorch/torchtitan: FSDP2's MixedPrecisionPolicy keeps and reduces gradients in "
-				  "fp32; context parallelism splits the sequence into one piece per rank",
+				  "fp32; context parallelism splits the sequence into one piece per rank; "
+				  "torch._grouped_mm multiplies all experts",
+	},
+	{
+		.stack = "automodel",
+		.since = "",
+		.wide_grads = true,
+		.cp_contiguous = true,
+		.grouped_experts = true,
+		.source = "NVIDIA-NeMo/Automodel on FSDP2, as torchtitan",
 	},
 };
 

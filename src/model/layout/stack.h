@@ -15,6 +15,7 @@ typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
 	bool early_attention; /* cuDNN before 9.13, the first with attention on Blackwell */
+	bool grouped_experts; /* one kernel multiplies all experts, not a loop over them */
 	bool first_flash;     /* FlashAttention of 2022 in Triton, which can add ALiBi's biases */
 	bool narrow_attention; /* products of attention in 8 bits where those of layers are */
 	bool by_node;         /* MoE: one copy per node, LK_DISPATCH_NODE */
