@@ -18,10 +18,6 @@ bool lk_space_pipelines(const char *stack) {
 	return !lk_stack_is_fsdp(stack);
 }
 
-bool lk_stack_is_megatron_core(const char *stack) {
-	return strcmp(stack, "megatron") == 0 || strcmp(stack, "nemo") == 0;
-}
-
 /* Whether the framework can name a schedule, of PyTorch's. DeepSpeed's engine has only 1F1B. */
 bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 	if (kind == LK_SCHED_1F1B) return true;
@@ -94,8 +90,7 @@ static bool split_job(const lk_space *space, int split, lk_job *job) {
 
 static bool splits_evenly(const lk_space *space, int stack, int pp, int vp) {
 	const char *name = space->stacks[stack];
-	bool megatron = strncmp(name, "megatron", 8) == 0 || strcmp(name, "nemo") == 0;
-	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, megatron);
+	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, lk_stack_like_megatron(name));
 }
 
 /* Bits by lk_split of the distinct splits on this many places; `uneven`: even if none is even. */
@@ -297,7 +292,8 @@ void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out)
 	if (lk_stack_is_fsdp(stack)) {
 		lk_axis_add(out, LK_SHARD_ZERO3);
 		lk_axis_add(out, LK_SHARD_ZERO2);
-	} else if (strcmp(stack, "ddp") == 0) lk_axis_add(out, LK_SHARD_NONE);
+	} else if (strcmp(stack, "ddp") == 0 || lk_space_features(space, core->stack)->adapters)
+		lk_axis_add(out, LK_SHARD_NONE);
 	else {
 		lk_axis_add(out, LK_SHARD_ZERO1);
 		lk_axis_add(out, LK_SHARD_NONE);

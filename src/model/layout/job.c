@@ -194,6 +194,8 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
 		lk_fill_int(&job->decoder_seq, model->decoder_context);
 	lk_fill_int(&job->seq, job_default_seq(model));
+	if (model->position_setting)
+		job->model.position_rows = job->seq > model->context ? job->seq : model->context;
 	return LK_OK;
 }
 
@@ -270,11 +272,13 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* The widest 16-bit format that every device has, else fp32. */
+/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or fp32. */
 static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 	if (job->dtype_said) return;
 	bool bf16 = cluster == NULL || lk_cluster_has_dtype(cluster, LK_BF16);
-	if (bf16) job->dtype = LK_BF16;
+	if (lk_job_features(job)->in_fp8 && cluster && lk_cluster_has_dtype(cluster, LK_FP8))
+		job->dtype = LK_FP8;
+	else if (bf16) job->dtype = LK_BF16;
 	else if (lk_cluster_has_dtype(cluster, LK_FP16)) job->dtype = LK_FP16;
 	else job->dtype = LK_FP32;
 }
@@ -282,7 +286,8 @@ static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 static void fill_sharding(lk_job *job) {
 	if (job->sharding_said) return;
 	bool replicas = (int64_t)job->dp * job->cp > 1, fsdp = strstr(job->stack, "fsdp") != NULL;
-	if (!replicas || strcmp(job->stack, "ddp") == 0) job->sharding = LK_SHARD_NONE;
+	if (!replicas || strcmp(job->stack, "ddp") == 0 || lk_job_features(job)->adapters)
+		job->sharding = LK_SHARD_NONE;
 	else
 		job->sharding =
 			fsdp || strcmp(job->stack, "torchtitan") == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO1;
