@@ -278,6 +278,29 @@ typedef struct lk_place {
 } lk_place;
 lk_place lk_cluster_place(const lk_cluster *cluster, int rank);
 
+/* ---- capability: what runs on which devices ---- */
+
+typedef enum lk_capability {
+	LK_CAN_FLASH2,
+	LK_CAN_FLASH3,
+	LK_CAN_CUDNN,     /* fused attention */
+	LK_CAN_EFFICIENT, /* PyTorch's memory-efficient attention */
+	LK_CAN_BLOCKS,    /* fp8 with a scaling factor per block */
+	LK_CAN_MULTICAST, /* NVLS, through a switch */
+	LK_CAN_BY_NODE,   /* DeepEP and HybridEP, over NVLink */
+	LK_CAPABILITIES,
+} lk_capability;
+
+bool lk_device_can(const lk_device *device, lk_capability what);
+/* Whether every device of it can. */
+bool lk_cluster_can(const lk_cluster *cluster, lk_capability what);
+/* What has no "FlashAttention-3", which runs on "Hopper"; where it is stated; the first release of
+ * NCCL (21700; 0: all). */
+const char *lk_capability_name(lk_capability what);
+const char *lk_capability_needs(lk_capability what);
+const char *lk_capability_source(lk_capability what);
+int lk_capability_nccl(lk_capability what);
+
 /* ---- cluster_edit: a cluster with one change. Unaffected parts are returned unchanged. */
 
 /* Grow to `gpus` GPUs with more nodes of the same kind. A cluster that is large enough is

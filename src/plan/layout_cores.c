@@ -58,9 +58,7 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 		return false;
 	for (int i = 0; i < space->cluster->groups; i++) {
 		const lk_node *node = &space->cluster->node[i];
-		lk_arch arch = node->device->arch;
-		if (node->intra == LK_INTRA_PCIE ||
-		    (arch != LK_ARCH_AMPERE && arch != LK_ARCH_HOPPER && arch != LK_ARCH_BLACKWELL))
+		if (node->intra == LK_INTRA_PCIE || !lk_device_can(node->device, LK_CAN_BY_NODE))
 			return false;
 	}
 	return true;
@@ -274,6 +272,7 @@ void lk_core_apply(const lk_space *space, const lk_core *core, lk_job *job) {
 	LK_ASSERT(split);
 	(void)split;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
+	lk_job_fit_attention(job, space->cluster);
 	if (!space->recompute.said && lk_stack_is_megatron_core(job->stack) &&
 	    job->attn_kernel == LK_KERNEL_FLASH)
 		job->recompute_modules = lk_modules_light(job);

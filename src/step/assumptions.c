@@ -166,8 +166,7 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 	};
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
 	if (amd) return "AITER";
-	if (kernel == LK_ATTENTION_FA3 && device->arch != LK_ARCH_HOPPER)
-		return "FlashAttention-2 (version 3 runs on Hopper only)";
+	if (!lk_device_can(device, LK_CAN_FLASH2)) return "PyTorch's memory-efficient kernels";
 	return names[kernel];
 }
 
@@ -334,6 +333,8 @@ static lk_status say_rates(const struct saying *saying, lk_error *err) {
 	    "%.0f keys",
 	    attention_kernel_name(c->attention, device), forward.flops / 1e12, backward.flops / 1e12,
 	    forward.start, backward.start);
+	SAY(job->attn_lacks, "attention is not fused: fused kernels of %s run on %s (--attention)",
+	    job->stack, lk_capability_needs(lk_job_fused_attention(job)));
 	SAY(device->gemm_flops > 0,
 	    "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
 	    device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);

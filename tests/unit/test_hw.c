@@ -912,12 +912,44 @@ static void test_counted(void **state) {
 	}
 }
 
+/* What a device can do agrees with its number formats: who has a kernel of a newer generation has the
+ * older ones, and a format comes with the devices that multiply in it. */
+static void test_capabilities(void **state) {
+	(void)state;
+	assert_int_equal(lk_devices_ready(NULL), LK_OK);
+	for (int what = 0; what < LK_CAPABILITIES; what++) {
+		assert_true(*lk_capability_name((lk_capability)what));
+		assert_true(*lk_capability_needs((lk_capability)what));
+		assert_true(*lk_capability_source((lk_capability)what));
+	}
+	for (int i = 0; i < lk_device_count(); i++) {
+		const lk_device *device = lk_device_at(i);
+		bool nvidia = lk_nvlink_generation(device->arch) > 0;
+		assert_true(!lk_device_can(device, LK_CAN_FLASH3) || lk_device_can(device, LK_CAN_FLASH2));
+		assert_true(!lk_device_can(device, LK_CAN_FLASH2) ||
+		            lk_device_can(device, LK_CAN_EFFICIENT));
+		assert_true(!lk_device_can(device, LK_CAN_CUDNN) || nvidia || device->arch == LK_ARCH_ADA);
+		assert_true(!lk_device_can(device, LK_CAN_BLOCKS) || device->peak_flops[LK_FP8] > 0);
+		assert_true(!lk_device_can(device, LK_CAN_CUDNN) || device->peak_flops[LK_BF16] > 0);
+		assert_true(!(device->peak_flops[LK_NVFP4] > 0) || device->arch == LK_ARCH_BLACKWELL ||
+		            device->arch == LK_ARCH_CDNA4);
+		assert_true(!(device->peak_flops[LK_FP8] > 0) || device->peak_flops[LK_BF16] > 0);
+	}
+	const lk_device *old[] = {lk_device_find("v100-sxm-32"), lk_device_find("t4")};
+	for (int i = 0; i < 2; i++) {
+		assert_false(lk_device_can(old[i], LK_CAN_FLASH2) || lk_device_can(old[i], LK_CAN_CUDNN));
+		assert_true(lk_device_can(old[i], LK_CAN_EFFICIENT));
+		assert_true(old[i]->peak_flops[LK_BF16] == 0);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_catalogue),
 		cmocka_unit_test(test_override_catalogue),
 		cmocka_unit_test(test_first_use_by_threads),
 		cmocka_unit_test(test_dtypes),
+		cmocka_unit_test(test_capabilities),
 		cmocka_unit_test(test_every_row_is_sane),
 		cmocka_unit_test(test_known_peaks),
 		cmocka_unit_test(test_spellings),

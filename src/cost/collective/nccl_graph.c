@@ -242,9 +242,9 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->ppn = (double)site->n / site->nodes;
 	site->nvlink = node->intra != LK_INTRA_PCIE;
 	site->switched = node->intra == LK_INTRA_SWITCH;
-	site->nvls =
-		node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
-	if (site->settings->nvls < 0) site->nvls = false;
+	site->nvls = node->intra == LK_INTRA_SWITCH && lk_device_can(node->device, LK_CAN_MULTICAST) &&
+	             site->ppn > 2 && site->settings->nvls >= 0 &&
+	             !lk_nccl_before(site, lk_capability_nccl(LK_CAN_MULTICAST));
 	site->heads = site->ppn < most_heads ? (int)ceil(site->ppn) : most_heads;
 	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
 	site->laws = site->fabric->laws ? site->fabric->laws : lk_nccl_laws_default();
