@@ -136,6 +136,9 @@ typedef struct lk_node {
 	double nic_rate;      /* bytes/s per direction and NIC */
 	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 20 to 75 us */
 	lk_transport transport;
+	double pair_rate; /* bytes/s each way over the bridge of GPUs 2i and 2i + 1; 0: no bridges */
+	bool no_peer;     /* GPUs without a bridge do not reach one another's memory: messages pass
+	                     through the host's */
 } lk_node;
 
 /* Bytes/s that a GPU of it sends at most, inside and out. */
@@ -218,8 +221,8 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 
 /* The synthetic form:
  *
- *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s]
- *         [, nic COUNT*GBITS [LATENCYus]] [, oversub X | NETWORK] [+ ...]
+ *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|bridges|xgmi|GB/s]
+ *         [, nop2p] [, nic COUNT*GBITS [LATENCYus]] [, oversub X | NETWORK] [+ ...]
  *
  * as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g". Without
  * "node" the COUNT devices fill default nodes: "64 h100-sxm" is 8 nodes of 8. The whole grammar is

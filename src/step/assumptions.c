@@ -112,9 +112,11 @@ static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 	lk_format_rate(node->intra_rate, rate, sizeof rate);
 	lk_format_rate(node->nic_rate, nic, sizeof nic);
 	return lk_arena_printf(arena,
-	                       "%s: %s, %s per GPU and direction through %s, %d %s of %s per node",
+	                       "%s: %s, %s per GPU and direction through %s%s%s, %d %s of %s per node",
 	                       asked->cluster.text, node->device->label, rate, intra[node->intra],
-	                       node->nics, lk_noun(node->nics, "NIC", "NICs"), nic);
+	                       node->pair_rate > 0 ? ", pairs by bridges" : "",
+	                       node->no_peer ? " and the host's memory" : "", node->nics,
+	                       lk_noun(node->nics, "NIC", "NICs"), nic);
 }
 
 static const char *layout_line(lk_arena *arena, const lk_job *job) {
