@@ -54,7 +54,7 @@ typedef struct lk_validate_request {
 	int more_count;
 	/* the contents of the table: at most one of them; none: training runs */
 	bool ops;         /* kernels: ops_*.csv */
-	bool kernels;     /* isolated kernels: kernels_*_2026.csv.gz */
+	bool kernels;     /* isolated kernels: kernels_*_2026.csv.gz, dispatch_2026.csv.gz */
 	bool collectives; /* collectives.csv */
 	bool memory;      /* peak memory: megatron_ci_memory.csv */
 	bool slowdown;    /* kernels overlapped with communication: overlap_slowdown_*.csv */

@@ -86,17 +86,16 @@ static inline uint64_t key_word(const struct op_key *key, size_t i) {
 /* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. Four chains of
  * rounds are in flight together. */
 static uint64_t cache_hash_of(const struct op_key *key) {
-	enum { WORDS = sizeof *key / sizeof(uint64_t) };
+	enum { WORDS = sizeof *key / sizeof(uint64_t), CHAINED = WORDS / 4 * 4 };
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	uint64_t a = 1, b = 2, c = 3, d = 4;
-	size_t i = 0;
-	for (; i + 4 <= WORDS; i += 4) {
+	for (size_t i = 0; i < CHAINED; i += 4) {
 		a = cache_mix(a, key_word(key, i));
 		b = cache_mix(b, key_word(key, i + 1));
 		c = cache_mix(c, key_word(key, i + 2));
 		d = cache_mix(d, key_word(key, i + 3));
 	}
-	for (; i < WORDS; i++) a = cache_mix(a, key_word(key, i));
+	for (size_t i = CHAINED; i < WORDS; i++) a = cache_mix(a, key_word(key, i));
 	return cache_mix(cache_mix(cache_mix(a, b), c), d);
 }
 
@@ -132,6 +131,7 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->group.ranks = group->ranks;
 	key->group.nodes = group->nodes;
 	key->group.ranks_per_node = group->ranks_per_node;
+	key->group.apart = group->apart;
 	key->group.sharing = group->sharing;
 	key->group.oversubscription = group->oversubscription;
 	key->group.reach = group->reach;

@@ -26,7 +26,8 @@ static lk_status seal(lk_arena *arena, lk_cluster_draft *draft, lk_status status
 
 static bool edit_same_node(const lk_node *a, const lk_node *b) {
 	return a->device == b->device && a->gpus == b->gpus && a->intra == b->intra &&
-	       a->intra_rate == b->intra_rate && a->nics == b->nics && a->nic_rate == b->nic_rate &&
+	       a->intra_rate == b->intra_rate && a->pair_rate == b->pair_rate &&
+	       a->no_peer == b->no_peer && a->nics == b->nics && a->nic_rate == b->nic_rate &&
 	       a->nic_latency_s == b->nic_latency_s && a->transport == b->transport;
 }
 
@@ -105,6 +106,8 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 		node.device = device;
 		node.intra = fresh.intra;
 		node.intra_rate = fresh.intra_rate;
+		node.pair_rate = node.pair_rate > 0 && device->link_bridge ? device->link_rate : 0;
+		node.no_peer &= fresh.intra == LK_INTRA_PCIE;
 		status = lk_cluster_add(&draft, &node, from->nodes[g], "--cluster", err);
 	}
 	return seal(arena, &draft, status, out, err);
@@ -196,6 +199,7 @@ lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const c
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {
 		lk_node node = from->node[g];
 		node.intra_rate = a.factor > 0 ? node.intra_rate * a.factor : a.rate;
+		if (node.pair_rate > 0) node.pair_rate *= node.intra_rate / from->node[g].intra_rate;
 		status = lk_cluster_add(&draft, &node, from->nodes[g], "link", err);
 	}
 	return seal(arena, &draft, status, out, err);

@@ -178,22 +178,40 @@ static lk_status json_read_devices(struct reader *reader, const lk_value *list) 
 
 /* ---- nodes ---- */
 
+/* "peer": false is a host that refuses peer access over PCIe. */
+static lk_status json_read_peer(const struct reader *reader, const lk_value *group, lk_node *node) {
+	const lk_value *peer = lk_json_get(group, "peer");
+	if (!peer) return LK_OK;
+	if (peer->kind != LK_JSON_TRUE && peer->kind != LK_JSON_FALSE)
+		return json_fail_at(reader, peer, "peer must be true or false", NULL);
+	node->no_peer = peer->kind == LK_JSON_FALSE;
+	if (!node->no_peer || node->intra == LK_INTRA_PCIE) return LK_OK;
+	return json_fail_at(reader, peer, "GPUs joined by links reach one another", "leave peer out");
+}
+
 static lk_status json_read_wiring(const struct reader *reader, const lk_value *group,
                                   lk_node *node) {
-	static const char *const names[] = {
-		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
+	enum { BRIDGES = LK_INTRA_SWITCH + 1, KINDS };
+	static const char *const names[] = {[LK_INTRA_PCIE] = "pcie",
+	                                    [LK_INTRA_MESH] = "mesh",
+	                                    [LK_INTRA_SWITCH] = "switch",
+	                                    [BRIDGES] = "bridges"};
 	const lk_value *value = lk_json_get(group, "intra");
 	if (value) {
 		int intra = -1;
-		for (int i = 0; i < 3 && value->kind == LK_JSON_STRING; i++)
+		for (int i = 0; i < KINDS && value->kind == LK_JSON_STRING; i++)
 			if (lk_same_name(value->text, names[i])) intra = i;
 		if (intra < 0)
-			return json_fail_at(reader, value, "intra must be \"switch\", \"mesh\" or \"pcie\"",
-			                    NULL);
+			return json_fail_at(
+				reader, value, "intra must be \"switch\", \"mesh\", \"pcie\" or \"bridges\"", NULL);
+		if (intra == BRIDGES && !node->device->link_bridge)
+			return json_fail_at(reader, value, "no bridge joins pairs of this device", NULL);
+		if (intra == BRIDGES) node->pair_rate = node->device->link_rate, intra = LK_INTRA_PCIE;
 		node->intra = (lk_intra)intra;
 		node->intra_rate = lk_intra_rate(node->device, node->intra);
 	}
-	double gigabytes = node->intra_rate / 1e9, gigabits = 0;
+	double *rate = node->pair_rate > 0 ? &node->pair_rate : &node->intra_rate;
+	double gigabytes = *rate / 1e9, gigabits = 0;
 	const lk_value *as_bits = lk_json_get(group, "intra_gbps"),
 				   *as_bytes = lk_json_get(group, "intra_GBps");
 	if (as_bits && as_bytes)
@@ -201,9 +219,9 @@ static lk_status json_read_wiring(const struct reader *reader, const lk_value *g
 		                    NULL);
 	LK_TRY(real_member(reader, group, "intra_GBps", 1e-3, LK_CLUSTER_RATE / 1e9, &gigabytes));
 	LK_TRY(real_member(reader, group, "intra_gbps", 1e-3, LK_CLUSTER_RATE * 8 / 1e9, &gigabits));
-	if (as_bytes) node->intra_rate = gigabytes * 1e9;
-	if (as_bits) node->intra_rate = gigabits * 1e9 / 8;
-	if (node->intra_rate > 0) return LK_OK;
+	if (as_bytes) *rate = gigabytes * 1e9;
+	if (as_bits) *rate = gigabits * 1e9 / 8;
+	if (node->intra_rate > 0) return json_read_peer(reader, group, node);
 	return json_fail_at(reader, value ? value : group, "this device has no links of its own",
 	                    "say \"intra\": \"pcie\", or give intra_GBps");
 }
@@ -227,7 +245,7 @@ static lk_status json_read_nics(const struct reader *reader, const lk_value *gro
 static lk_status json_read_group(struct reader *reader, const lk_value *group) {
 	static const char *const keys[] = {"count",          "gpus",       "device", "intra",
 	                                   "intra_gbps",     "intra_GBps", "nics",   "nic_gbps",
-	                                   "nic_latency_us", "transport"};
+	                                   "nic_latency_us", "transport",  "peer"};
 	if (group->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, group, "an element of nodes must be an object", NULL);
 	LK_TRY(check_keys(reader, group, keys, sizeof keys / sizeof *keys));

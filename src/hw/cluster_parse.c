@@ -4,9 +4,10 @@
  *     nodes    = [ COUNT "node" "*" ] COUNT device [ WATTS "w" ] [ wiring ] [ RATE "GB/s" ]
  *                { "," option } | COUNT "*" machine { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
+ *              | "bridges"
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] [ "ib" | "roce" | "efa" | "sockets"
  *              | "tcpx" | "tcpxo" ] | "oversub" X | "rail" | "norail" | "apart"
- *              | network (interconnect.c)
+ *              | "nop2p" | network (interconnect.c)
  *     device   = a word, or a name in quotes
  *     machine  = a name of data/instances.csv, such as p4d.24xlarge
  *
@@ -17,12 +18,14 @@
  *
  * Without "node", COUNT devices fill default nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" use the wiring of the device's default node, "nvswitch" and "mesh" state the
- * wiring; GB/s is the rate per direction and GPU. "oversub", "rail" and the network apply to the
+ * wiring; GB/s is the rate per direction and GPU. "bridges" join GPUs in pairs, which reach others
+ * over PCIe. "nop2p": the host refuses peer access over PCIe. "oversub", "rail" and the network apply to the
  * whole cluster, wherever they appear. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -207,7 +210,7 @@ static lk_status parse_read_links(struct parser *parser, const char *from, lk_no
 	}
 	if (device->link_bridge && node->gpus > 2)
 		return parse_fail_at(parser, from, "a bridge joins two cards, not more, of device",
-		                     device->name, "say pcie, or describe nodes of 2 GPUs");
+		                     device->name, "say bridges, pcie, or describe nodes of 2 GPUs");
 	node->intra = intra;
 	node->intra_rate = device->link_rate;
 	return LK_OK;
@@ -220,12 +223,25 @@ static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *n
 	return parse_read_links(parser, from, node, wired, generation && said == generation);
 }
 
+/* Bridges join pairs; all others reach one another over PCIe. */
+static lk_status read_bridges(struct parser *parser, const char *from, lk_node *node) {
+	const lk_device *device = node->device;
+	if (!device->link_bridge)
+		return parse_fail_at(parser, from, "no bridge joins pairs of device", device->name,
+		                     "write pcie, or leave it out for the default wiring");
+	node->intra = LK_INTRA_PCIE;
+	node->intra_rate = device->pcie_rate;
+	node->pair_rate = device->link_rate;
+	return LK_OK;
+}
+
 /* Read the optional wiring. */
 static lk_status parse_read_wiring(struct parser *parser, lk_node *node) {
 	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	lk_intra wired = node->device->link_switch ? LK_INTRA_SWITCH : LK_INTRA_MESH;
 	if (accept_word(parser, "pcie")) return read_pcie(parser, from, node);
+	if (accept_word(parser, "bridges")) return read_bridges(parser, from, node);
 	if (accept_word(parser, "nvlink")) return read_nvlink(parser, from, node, wired);
 	if (accept_word(parser, "xgmi"))
 		return parse_read_links(parser, from, node, wired,
@@ -247,8 +263,23 @@ static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	if (!accept_word(parser, "gb") || !accept(parser, '/') || !accept_word(parser, "s"))
 		return parse_fail_at(parser, from, "a rate without its unit", NULL,
 		                     "say 300GB/s: per second, direction and GPU");
-	node->intra_rate = rate * 1e9;
+	*(node->pair_rate > 0 ? &node->pair_rate : &node->intra_rate) = rate * 1e9;
 	return LK_OK;
+}
+
+/* "nop2p": only GPUs on PCIe depend on the host for peer access. The word holds a digit. */
+static bool accept_no_peer(struct parser *parser) {
+	parse_skip_blanks(parser);
+	if (word_length(parser) != 5 || strncasecmp(parser->at, "nop2p", 5) != 0) return false;
+	parser->at += 5;
+	return true;
+}
+
+static lk_status read_no_peer(struct parser *parser, lk_node *node) {
+	node->no_peer = true;
+	if (node->intra == LK_INTRA_PCIE) return LK_OK;
+	return parse_fail_at(parser, parser->at - 5, "peer access over the links of device",
+	                     node->device->name, "nop2p goes with pcie and bridges");
 }
 
 /* Read the optional name of the NICs' network: "efa" states its latency, "ib" and "roce" none. */
@@ -321,6 +352,7 @@ static lk_status read_network(struct parser *parser) {
 
 static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (accept_word(parser, "nic")) return read_nic(parser, node);
+	if (accept_no_peer(parser)) return read_no_peer(parser, node);
 	if (accept_word(parser, "oversub")) return read_oversub(parser);
 	if (accept_word(parser, "rail")) return LK_OK;
 	if (accept_word(parser, "apart")) {
@@ -330,7 +362,8 @@ static lk_status read_option(struct parser *parser, lk_node *node) {
 	if (lk_net_kind_of(parser->at, word_length(parser)) != LK_NET_FLAT) return read_network(parser);
 	if (!accept_word(parser, "norail"))
 		return parse_unexpected(
-			parser, "say nic, oversub, rail, norail, apart, tree, rails, dragonfly or torus");
+			parser,
+			"say nic, nop2p, oversub, rail, norail, apart, tree, rails, dragonfly or torus");
 	parser->draft.rail_optimised = false;
 	return LK_OK;
 }

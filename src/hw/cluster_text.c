@@ -63,7 +63,11 @@ static void put_intra(struct writer *writer, const lk_node *node) {
 	int generation = lk_nvlink_generation(device->arch);
 	bool as_wired =
 		device->link_rate > 0 && (node->intra == LK_INTRA_SWITCH) == device->link_switch;
-	if (node->intra == LK_INTRA_PCIE) {
+	double rate = node->intra_rate, known = lk_intra_rate(device, node->intra);
+	if (node->pair_rate > 0) {
+		cluster_text_put(writer, " bridges");
+		rate = node->pair_rate, known = device->link_rate;
+	} else if (node->intra == LK_INTRA_PCIE) {
 		cluster_text_put(writer, " pcie");
 	} else if (!as_wired) {
 		cluster_text_put(writer, node->intra == LK_INTRA_SWITCH ? " nvswitch" : " mesh");
@@ -73,9 +77,9 @@ static void put_intra(struct writer *writer, const lk_node *node) {
 	} else {
 		cluster_text_put(writer, " xgmi");
 	}
-	if (node->intra_rate == lk_intra_rate(device, node->intra)) return;
+	if (rate == known) return;
 	cluster_text_put(writer, " ");
-	cluster_text_put_number(writer, node->intra_rate / 1e9);
+	cluster_text_put_number(writer, rate / 1e9);
 	cluster_text_put(writer, "GB/s");
 }
 
@@ -107,6 +111,7 @@ void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size) {
 		cluster_text_put_name(&w, cluster->node[g].device->name);
 		put_power(&w, cluster->node[g].device);
 		put_intra(&w, &cluster->node[g]);
+		if (cluster->node[g].no_peer) cluster_text_put(&w, ", nop2p");
 		put_nics(&w, &cluster->node[g]);
 		if (lk_node_is_tray(&cluster->node[g], cluster->nodes[g])) cluster_text_put(&w, ", apart");
 	}

@@ -136,6 +136,9 @@ typedef struct lk_node {
 	double nic_rate;      /* bytes/s per direction and NIC */
 	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 20 to 75 us */
 	lk_transport transport;
+	double pair_rate; /* bytes/s each way over the bridge of GPUs 2i and 2i + 1; 0: no bridges */
+	bool no_peer;     /* GPUs without a bridge do not reach one another's memory: messages pass
+	                     through the host's */
 } lk_node;
 
 /* Bytes/s that a GPU of it sends at most, inside and out. */
@@ -218,8 +221,8 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 
 /* The synthetic form:
  *
- *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s]
- *         [, nic COUNT*GBITS [LATENCYus]] [, oversub X | NETWORK] [+ ...]
+ *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|bridges|xgmi|GB/s]
+ *         [, nop2p] [, nic COUNT*GBITS [LATENCYus]] [, oversub X | NETWORK] [+ ...]
  *
  * as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g". Without
  * "node" the COUNT devices fill default nodes: "64 h100-sxm" is 8 nodes of 8. The whole grammar is
@@ -277,6 +280,29 @@ typedef struct lk_place {
 	int group, node, slot;
 } lk_place;
 lk_place lk_cluster_place(const lk_cluster *cluster, int rank);
+
+/* ---- capability: what runs on which devices ---- */
+
+typedef enum lk_capability {
+	LK_CAN_FLASH2,
+	LK_CAN_FLASH3,
+	LK_CAN_CUDNN,     /* fused attention */
+	LK_CAN_EFFICIENT, /* PyTorch's memory-efficient attention */
+	LK_CAN_BLOCKS,    /* fp8 with a scaling factor per block */
+	LK_CAN_MULTICAST, /* NVLS, through a switch */
+	LK_CAN_BY_NODE,   /* DeepEP and HybridEP, over NVLink */
+	LK_CAPABILITIES,
+} lk_capability;
+
+bool lk_device_can(const lk_device *device, lk_capability what);
+/* Whether every device of it can. */
+bool lk_cluster_can(const lk_cluster *cluster, lk_capability what);
+/* What has no "FlashAttention-3", which runs on "Hopper"; where it is stated; the first release of
+ * NCCL (21700; 0: all). */
+const char *lk_capability_name(lk_capability what);
+const char *lk_capability_needs(lk_capability what);
+const char *lk_capability_source(lk_capability what);
+int lk_capability_nccl(lk_capability what);
 
 /* ---- cluster_edit: a cluster with one change. Unaffected parts are returned unchanged. */
 

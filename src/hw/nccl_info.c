@@ -341,6 +341,7 @@ static lk_node info_node(const struct info *info, const lk_device *device) {
 	if ((info->system && !info->links) || info_guesses_pcie(info)) {
 		node.intra = LK_INTRA_PCIE;
 		node.intra_rate = device->pcie_rate;
+		node.no_peer = info->shared && !info->peer;
 	}
 	info_net(info, &node);
 	return node;

@@ -18,10 +18,6 @@ bool lk_space_pipelines(const char *stack) {
 	return !lk_stack_is_fsdp(stack);
 }
 
-bool lk_stack_is_megatron_core(const char *stack) {
-	return strcmp(stack, "megatron") == 0 || strcmp(stack, "nemo") == 0;
-}
-
 /* Whether the framework can name a schedule, of PyTorch's. DeepSpeed's engine has only 1F1B. */
 bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 	if (kind == LK_SCHED_1F1B) return true;
@@ -62,9 +58,7 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 		return false;
 	for (int i = 0; i < space->cluster->groups; i++) {
 		const lk_node *node = &space->cluster->node[i];
-		lk_arch arch = node->device->arch;
-		if (node->intra == LK_INTRA_PCIE ||
-		    (arch != LK_ARCH_AMPERE && arch != LK_ARCH_HOPPER && arch != LK_ARCH_BLACKWELL))
+		if (node->intra == LK_INTRA_PCIE || !lk_device_can(node->device, LK_CAN_BY_NODE))
 			return false;
 	}
 	return true;
@@ -94,8 +88,7 @@ static bool split_job(const lk_space *space, int split, lk_job *job) {
 
 static bool splits_evenly(const lk_space *space, int stack, int pp, int vp) {
 	const char *name = space->stacks[stack];
-	bool megatron = strncmp(name, "megatron", 8) == 0 || strcmp(name, "nemo") == 0;
-	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, megatron);
+	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, lk_stack_like_megatron(name));
 }
 
 /* Bits by lk_split of the distinct splits on this many places; `uneven`: even if none is even. */
@@ -279,6 +272,7 @@ void lk_core_apply(const lk_space *space, const lk_core *core, lk_job *job) {
 	LK_ASSERT(split);
 	(void)split;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
+	lk_job_fit_attention(job, space->cluster);
 	if (!space->recompute.said && lk_stack_is_megatron_core(job->stack) &&
 	    job->attn_kernel == LK_KERNEL_FLASH)
 		job->recompute_modules = lk_modules_light(job);
@@ -297,7 +291,8 @@ void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out)
 	if (lk_stack_is_fsdp(stack)) {
 		lk_axis_add(out, LK_SHARD_ZERO3);
 		lk_axis_add(out, LK_SHARD_ZERO2);
-	} else if (strcmp(stack, "ddp") == 0) lk_axis_add(out, LK_SHARD_NONE);
+	} else if (strcmp(stack, "ddp") == 0 || lk_space_features(space, core->stack)->adapters)
+		lk_axis_add(out, LK_SHARD_NONE);
 	else {
 		lk_axis_add(out, LK_SHARD_ZERO1);
 		lk_axis_add(out, LK_SHARD_NONE);

@@ -95,7 +95,7 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: the model has no experts");
 		return lk_hint(err, "leave it out");
 	}
-	return lk_job_check_dtype(&asked->job, &asked->cluster, err);
+	return lk_job_check_device(&asked->job, &asked->cluster, err);
 }
 
 /* The fault of the first layout of a space; empty: none. */

@@ -193,6 +193,8 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
 			return lk_fail(err, LK_ERR_INPUT, "--stack", "more than %d names", LK_STACKS);
 		lk_copy(out->stacks[out->stack_count++], sizeof out->stacks[0], item);
 	}
+	const lk_stack_features *first = lk_stack_features_of(out->stacks[0], base->release);
+	if (first->adapters && !request->job.task) out->base.task = LK_TASK_LORA;
 	return check_code(request, base, out, err);
 }
 

@@ -21,8 +21,6 @@ int lk_space_domain(const lk_cluster *cluster);
 
 /* layout_cores.c */
 bool lk_stack_is_fsdp(const char *stack);
-/* Megatron-Core: Megatron-LM and NeMo. */
-bool lk_stack_is_megatron_core(const char *stack);
 /* A stack's defaults. */
 const lk_stack_features *lk_space_features(const lk_space *space, int stack);
 bool lk_core_sends_by_node(const lk_space *space, const lk_core *core);

@@ -44,8 +44,8 @@ lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
 static bool runs_recipes(const lk_cluster *cluster) {
 	for (int i = 0; i < cluster->groups; i++) {
 		const lk_device *device = cluster->node[i].device;
-		bool late = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
-		if (!late || lk_device_peak(device, LK_FP8) <= lk_device_peak(device, LK_BF16))
+		if (!lk_device_can(device, LK_CAN_BLOCKS) ||
+		    lk_device_peak(device, LK_FP8) <= lk_device_peak(device, LK_BF16))
 			return false;
 	}
 	return true;

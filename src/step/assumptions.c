@@ -112,9 +112,11 @@ static const char *cluster_line(lk_arena *arena, const lk_asked *asked) {
 	lk_format_rate(node->intra_rate, rate, sizeof rate);
 	lk_format_rate(node->nic_rate, nic, sizeof nic);
 	return lk_arena_printf(arena,
-	                       "%s: %s, %s per GPU and direction through %s, %d %s of %s per node",
+	                       "%s: %s, %s per GPU and direction through %s%s%s, %d %s of %s per node",
 	                       asked->cluster.text, node->device->label, rate, intra[node->intra],
-	                       node->nics, lk_noun(node->nics, "NIC", "NICs"), nic);
+	                       node->pair_rate > 0 ? ", pairs by bridges" : "",
+	                       node->no_peer ? " and the host's memory" : "", node->nics,
+	                       lk_noun(node->nics, "NIC", "NICs"), nic);
 }
 
 static const char *layout_line(lk_arena *arena, const lk_job *job) {
@@ -167,8 +169,7 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 	};
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
 	if (amd) return "AITER";
-	if (kernel == LK_ATTENTION_FA3 && device->arch != LK_ARCH_HOPPER)
-		return "FlashAttention-2 (version 3 runs on Hopper only)";
+	if (!lk_device_can(device, LK_CAN_FLASH2)) return "PyTorch's memory-efficient kernels";
 	return names[kernel];
 }
 
@@ -335,6 +336,8 @@ static lk_status say_rates(const struct saying *saying, lk_error *err) {
 	    "%.0f keys",
 	    attention_kernel_name(c->attention, device), forward.flops / 1e12, backward.flops / 1e12,
 	    forward.start, backward.start);
+	SAY(job->attn_lacks, "attention is not fused: fused kernels of %s run on %s (--attention)",
+	    job->stack, lk_capability_needs(lk_job_fused_attention(job)));
 	SAY(device->gemm_flops > 0,
 	    "measured on %s: fp32 products %.3g TFLOP/s, streaming %.3g GB/s, a call %.3g us",
 	    device->name, device->gemm_flops / 1e12, device->stream_rate / 1e9, 1e6 * device->call_s);

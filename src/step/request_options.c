@@ -267,6 +267,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
 	job->stack_recipe = !lk_request_launched(request) && !request->deepspeed;
+	if (!request->task && lk_job_features(job)->adapters) job->task = LK_TASK_LORA;
 }
 
 /* Check the job's NCCL settings, from an option or the launch line. */
@@ -282,11 +283,8 @@ lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job 
 
 /* Known stacks have their own defaults; any other name would silently get those of one of them. */
 lk_status lk_request_check_stack(const char *stack, lk_error *err) {
-	static const char *const names[] = {"megatron",           "nemo",       "fsdp",
-	                                    "llm-foundry",        "torchtitan", "deepspeed",
-	                                    "megatron-deepspeed", "ddp",        NULL};
 	int unused = 0;
-	return request_take_name(&unused, stack, names, "--stack", err);
+	return request_take_name(&unused, stack, lk_stack_names, "--stack", err);
 }
 
 /* "26.04", "v5.0". */

@@ -32,7 +32,7 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 			devices[g].stream_rate *= factor;
 		}
 		if (cost == NETWORK) node->nic_rate *= factor;
-		if (cost == LINKS) node->intra_rate *= factor;
+		if (cost == LINKS) node->intra_rate *= factor, node->pair_rate *= factor;
 	}
 	return LK_OK;
 }

@@ -426,12 +426,15 @@ static bool add_farther(const lk_law_entries *entries, const lk_kernel_group *gr
 	return true;
 }
 
-/* A row of one law and basis: of a part, or of all (-1). */
-static lk_status put_farther(const lk_law_entries *entries, const struct model *model,
-                             const lk_law *law, int part, lk_law_basis basis,
-                             const lk_calibration_row *like, lk_calibration *out, lk_error *err) {
+/* A row of one law and basis: of a part, or of all (-1). Entries refer to rows of `out`, which move
+ * as rows are added. */
+static lk_status put_farther(lk_arena *arena, const struct model *model, const lk_law *law,
+                             int part, lk_law_basis basis, const lk_calibration_row *like,
+                             lk_calibration *out, lk_error *err) {
 	struct misses misses = {0};
 	bool enough = true;
+	const lk_law_entries *entries;
+	LK_TRY(lk_law_entries_of(out, arena, &entries, err));
 	for (size_t g = 0; enough && g < model->count; g++)
 		if (model->groups[g].rows[0]->law == law && (part < 0 || model->part[g] == part))
 			enough = add_farther(entries, &model->groups[g], basis, &misses);
@@ -457,14 +460,11 @@ static lk_status put_farther(const lk_law_entries *entries, const struct model *
 static lk_status put_all_farther(lk_arena *arena, const struct model *model,
                                  const lk_calibration_row *like, lk_calibration *out,
                                  lk_error *err) {
-	const lk_law_entries *entries;
-	LK_TRY(lk_law_entries_of(out, arena, &entries, err));
 	for (int basis = LK_LAW_SERIES; basis < LK_LAW_BASES; basis++) {
 		for (int l = 0; lk_laws[l]; l++)
-			LK_TRY(
-				put_farther(entries, model, lk_laws[l], -1, (lk_law_basis)basis, like, out, err));
+			LK_TRY(put_farther(arena, model, lk_laws[l], -1, (lk_law_basis)basis, like, out, err));
 		for (size_t p = 0; p < model->parts; p++)
-			LK_TRY(put_farther(entries, model, model->learned[p]->law, (int)p, (lk_law_basis)basis,
+			LK_TRY(put_farther(arena, model, model->learned[p]->law, (int)p, (lk_law_basis)basis,
 			                   like, out, err));
 	}
 	return LK_OK;

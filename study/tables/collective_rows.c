@@ -34,15 +34,14 @@ static bool collective_rows_read_nics(const char *text, lk_node *node) {
 	return false;
 }
 
-/* Wire GPUs joined in pairs by bridges: two of them use NVLink, larger groups go through PCIe.
- * NVLink bridges have 12 links on cards of both generations. */
+/* Wire GPUs joined in pairs by bridges, which have 12 links on cards of both generations. */
 static void collective_rows_pairs(int gpus, lk_node *node) {
 	const lk_device *device = node->device;
-	bool pair = gpus <= 2;
 	double links = device->links > 12 ? 12. / device->links : 1;
-	node->gpus = pair ? 2 : 4;
-	node->intra = pair ? LK_INTRA_MESH : LK_INTRA_PCIE;
-	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
+	node->gpus = gpus <= 2 ? 2 : 4;
+	node->intra = LK_INTRA_PCIE;
+	node->intra_rate = device->pcie_rate;
+	node->pair_rate = device->link_rate * links;
 }
 
 /* Networks that no text states. The A100 nodes of vidur: the sizes at which their all-reduce turns
@@ -50,15 +49,15 @@ static void collective_rows_pairs(int gpus, lk_node *node) {
  * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128. Nothing
  * faster than 14 GB/s per node was measured, and a single GPU reaches the same 6 GB/s as two:
  * sockets. Its A40 have no bridge in use, and their hosts refuse peer access between root ports:
- * messages go through shared memory, at 4 GB/s. */
+ * messages go through shared memory. */
 static const struct {
 	const char *text;
 	int nics;
 	double gbits;
-	double inside; /* GB/s within the node; 0: by the words */
+	bool no_peer;
 } networks[] = {
-	{"vidur a100_dgx", 1, 100, 0},
-	{"vidur a40_pairwise", 0, 0, 4},
+	{"vidur a100_dgx", 1, 100, false},
+	{"vidur a40_pairwise", 0, 0, true},
 };
 
 /* GPUs of a tray or a board; larger domains span hosts. */
@@ -103,9 +102,11 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		collective_rows_pairs((row->gpus + row->nodes - 1) / row->nodes, node);
 	for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
 		if (!strstr(text, networks[i].text)) continue;
-		if (networks[i].inside > 0) {
+		if (networks[i].no_peer) {
 			node->intra = LK_INTRA_PCIE;
-			node->intra_rate = networks[i].inside * 1e9;
+			node->intra_rate = device->pcie_rate;
+			node->pair_rate = 0;
+			node->no_peer = true;
 		}
 		if (networks[i].nics == 0) continue;
 		node->nics = networks[i].nics;

@@ -91,6 +91,13 @@ static lk_status complete_quantize(struct reader *reader, lk_kernel_row *row, lk
 	return LK_OK;
 }
 
+static lk_status complete_dispatch(struct reader *reader, lk_kernel_row *row, lk_error *err) {
+	(void)err;
+	if (strcmp(lk_csv_named(reader->csv, "op"), "prepare") == 0)
+		row->refused = "the exchange of counts, which moves no tokens, has no law";
+	return LK_OK;
+}
+
 /* ---- layers with a state ---- */
 
 /* A kernel's words begin with these. */
@@ -203,6 +210,12 @@ static const struct kind {
      {"tokens", "hidden", "inter", "experts", "tp", "gated"},
      {"hidden", "inter", "experts", "topk"},
      complete_experts},
+	{"dispatch of experts",
+     &lk_law_dispatch,
+     {"mode", "op"},
+     {"tokens", "hidden", "topk", "experts", "gpus", "sms"},
+     {"hidden", "topk", "gpus"},
+     complete_dispatch},
 	{"layers with a state",
      &lk_law_state,
      {"op", "phase"},

@@ -94,10 +94,6 @@ static lk_status take_network(const lk_run_row *row, const char *name, lk_model 
 	take_attention(row, model);
 	take_experts(row, model);
 	job_take(&model->mtp_layers, row->mtp);
-	/* Sequences longer than those the network was published with were run with a longer table of
-	 * positions. */
-	if (model->position_rows > 0 && row->seq > model->position_rows)
-		model->position_rows = row->seq;
 	*whole = model->layers > 0 && model->hidden > 0 && model->heads > 0 &&
 	         (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
 	return LK_OK;

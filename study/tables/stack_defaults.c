@@ -49,7 +49,7 @@ static const lk_stack_defaults table[] = {
 	},
 	{
 		.stack = "mlperf",
-		.job_stack = "nemo",
+		.job_stack = "mlperf",
 		.sharding = LK_SHARD_ZERO1,
 		.recompute = LK_RECOMPUTE_NONE,
 		.dtype = LK_FP8,
@@ -58,7 +58,7 @@ static const lk_stack_defaults table[] = {
 	},
 	{
 		.stack = "mlperf-lora",
-		.job_stack = "nemo",
+		.job_stack = "mlperf-lora",
 		.sharding = LK_SHARD_NONE,
 		.recompute = LK_RECOMPUTE_NONE,
 		.dtype = LK_FP8,

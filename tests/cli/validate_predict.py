@@ -109,12 +109,17 @@ def training():
             ("llama3.1-70b", "nemo", "25.09", 4, 4, 64, "--zero 1 --recompute none --dtype bf16"),
             ("llama3.1-8b", "torchtitan", "", 1, 1, 64, "--zero 3 --recompute full --dtype bf16"),
             ("llama3.1-70b", "torchtitan", "", 8, 1, 256, "--zero 3 --recompute full --dtype bf16"),
-            ("mpt-7b", "llm-foundry", "", 1, 1, 16, "--zero 3 --recompute none --dtype bf16")):
+            ("mpt-7b", "llm-foundry", "", 1, 1, 16, "--zero 3 --recompute none --dtype bf16"),
+            ("mpt-3b", "llm-foundry", "", 1, 1, 8, "--zero 3 --recompute none --dtype bf16"),
+            # MLPerf's formats and tasks are the stack's defaults
+            ("llama3.1-405b", "mlperf", "v5.0", 4, 8, 256, ""),
+            ("llama2-70b", "mlperf-lora", "v5.1", 4, 1, 8, "")):
         mbs = draw.choice((1, 2))
         gbs = gpus // tp // pp * mbs * draw.choice((1, 4))
-        seq = 4096 if "8b" in model else 2048
+        seq = {"llama3.1-8b": 4096, "mpt-3b": 8192}.get(model, 2048)  # mpt's table of positions is as long as its sequences
         row = {"id": f"{model}-{stack}", "model": model, "gpu": "H100-SXM", "n_gpu": gpus, "stack": stack,
-               "release": release, "seq_parallel": int(tp > 1), "tp": tp, "pp": pp, "mbs": mbs, "gbs": gbs, "seq": seq, "step_s": 5}
+               "release": release, "seq_parallel": int(tp > 1), "tp": tp, "pp": pp, "mbs": mbs, "gbs": gbs, "seq": seq, "step_s": 5,
+               "task": "lora" if stack == "mlperf-lora" else "pretrain"}
         rows.append((row, f"--model {model} --gpu h100-sxm --gpus {gpus} --tp {tp} --pp {pp} --mbs {mbs} --gbs {gbs} "
                           f"--seq {seq} --stack {stack} {'--release ' + release if release else ''} {line}"))
     # cards of 25 Gb/s: no measured run had so few, and the range is wider

@@ -31,20 +31,20 @@ static const lk_device mi300 = {
 static const lk_device l40s = {.arch = LK_ARCH_ADA, .pcie_rate = 24e9};
 
 static const lk_node nodes[] = {
-	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0, false},
-	{&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0, false},
-	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6, false},
-	{&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0, false},
-	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0, false},
-	{&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0, false},
-	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false},
-	{&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false},
+	{&v100, 8, LK_INTRA_MESH, 120e9, 4, 12.5e9, 0, false, 0, false},
+	{&a100, 8, LK_INTRA_SWITCH, 240e9, 8, 25e9, 0, false, 0, false},
+	{&a100, 8, LK_INTRA_SWITCH, 240e9, 4, 12.5e9, 75e-6, false, 0, false},
+	{&h100, 8, LK_INTRA_SWITCH, 370.8e9, 8, 50e9, 0, false, 0, false},
+	{&b200, 8, LK_INTRA_SWITCH, 721.8e9, 8, 50e9, 0, false, 0, false},
+	{&b200, 72, LK_INTRA_SWITCH, 721.8e9, 72, 50e9, 0, false, 0, false},
+	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false, 0, false},
+	{&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false, 0, false},
 };
 enum { V100, A100, A100_EFA, H100, B200, NVL72, MI300, L40S, NODES };
 
 static lk_group_shape group_of(int node, int ranks, int over) {
-	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1,
-	                        NULL,         NULL,  NULL};
+	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1, NULL,
+	                        NULL,         NULL,  0};
 }
 
 static double seconds(lk_coll_kind kind, int node, int ranks, int over, double bytes) {
@@ -256,7 +256,7 @@ static void test_orderings(void **state) {
 static void test_sharing(void **state) {
 	(void)state;
 	for (int node = 0; node < NODES; node++) {
-		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1, NULL, NULL, NULL}, shared = alone,
+		lk_group_shape alone = {&nodes[node], 16, 16, 1, 1, 1, NULL, NULL, NULL, 0}, shared = alone,
 					   thin = alone;
 		shared.sharing = 8;
 		thin.oversubscription = 8;
@@ -268,7 +268,7 @@ static void test_sharing(void **state) {
 		}
 	}
 	/* Eight groups through eight NICs: each has one of them. */
-	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL, NULL, NULL};
+	lk_group_shape group = {&nodes[H100], 8, 8, 1, 8, 1, NULL, NULL, NULL, 0};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 4e9);
 	assert_near(cost.busbw, 50e9 * .95, .06);
 	double once = lk_p2p_cost(&nodes[H100], false, 8, 1, NULL, NULL, 1e9).seconds;
@@ -288,15 +288,17 @@ static void test_hostile_hardware(void **state) {
 	            seconds(LK_COLL_ALLREDUCE, A100, 16, 2, 8) + 100e-6);
 	static const double bad[] = {0, -1, NAN, INFINITY, 1e-300, 1e300};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		lk_node node = {&h100, 8, (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i], i > 3};
-		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL, NULL, NULL};
+		lk_node node = {&h100, 8,      (lk_intra)(i % 3), bad[i], i % 2 ? -3 : 8, bad[i], bad[i],
+		                i > 3, bad[i], i % 3 == 0};
+		lk_group_shape group = {&node, 64, i % 2 ? -1 : 8, 8, -4, bad[i], NULL, NULL, NULL, 0};
 		for (int kind = 0; kind < LK_COLLS; kind++)
 			for (double bytes = 1; bytes < 1e300; bytes *= 1e30) {
 				lk_coll_cost cost = lk_collective_cost((lk_coll_kind)kind, &group, bytes);
 				assert_sane(&cost, "hostile");
 			}
 	}
-	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1, INT32_MAX, 1e9, NULL, NULL, NULL};
+	lk_group_shape most = {&nodes[L40S], INT32_MAX, INT32_MAX, 1,    INT32_MAX,
+	                       1e9,          NULL,      NULL,      NULL, 0};
 	lk_coll_cost cost = lk_collective_cost(LK_COLL_ALLREDUCE, &most, INFINITY);
 	assert_sane(&cost, "largest");
 }
@@ -440,7 +442,7 @@ static void read_row(struct report *report, const lk_csv *csv) {
 		node.intra = LK_INTRA_MESH;
 		node.intra_rate = node.device->link_rate;
 	}
-	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1, NULL, NULL, NULL};
+	lk_group_shape group = {&node, n, over, (n + over - 1) / over, 1, 1, NULL, NULL, NULL, 0};
 	double error = log(lk_collective_cost(kind, &group, bytes).seconds * 1e6 / us);
 	char name[96];
 	snprintf(name, sizeof name, "%s, %s, %d GPUs", fabric, lk_coll_name(kind), n);
@@ -491,8 +493,43 @@ static void test_measurements(void **state) {
 	assert_true(percent(ndv4->sum[2], ndv4->count[2]) < 15);
 }
 
+/* The GPUs that a bridge joins are as two GPUs with nothing but that bridge; all others of the node
+ * are as without bridges. A host that refuses peer access slows those others alone. */
+static void test_bridges(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster bridged, plain, alone, refused;
+	assert_int_equal(lk_cluster_parse(&arena, "1 node * 4 a40 bridges", &bridged, NULL), LK_OK);
+	assert_int_equal(lk_cluster_parse(&arena, "1 node * 4 a40 pcie", &plain, NULL), LK_OK);
+	assert_int_equal(lk_cluster_parse(&arena, "1 node * 2 a40 nvlink", &alone, NULL), LK_OK);
+	assert_int_equal(lk_cluster_parse(&arena, "1 node * 4 a40 bridges, nop2p", &refused, NULL),
+	                 LK_OK);
+	for (double bytes = 1024; bytes < 1e9; bytes *= 4)
+		for (int kind = 0; kind < LK_COLLS; kind++) {
+			const lk_node *wired[] = {bridged.node, plain.node, alone.node, refused.node};
+			double pair[4], apart[4], four[4];
+			for (int i = 0; i < 4; i++) {
+				lk_group_shape group = {.node = wired[i], .ranks = 2, .nodes = 1};
+				group.ranks_per_node = 2, group.sharing = 1, group.oversubscription = 1;
+				pair[i] = lk_collective_cost((lk_coll_kind)kind, &group, bytes).seconds;
+				group.apart = 2;
+				apart[i] = lk_collective_cost((lk_coll_kind)kind, &group, bytes).seconds;
+				group.apart = 1, group.ranks = group.ranks_per_node = 4;
+				four[i] = lk_collective_cost((lk_coll_kind)kind, &group, bytes).seconds;
+			}
+			assert_true(pair[0] == pair[2] && pair[3] == pair[0]);
+			assert_true(four[0] == four[1] && apart[0] == apart[1]);
+			assert_true(apart[3] >= apart[0] && four[3] >= four[0]);
+			if (bytes < 1e8) continue;
+			assert_true(pair[0] < 0.9 * apart[0]);
+			assert_true(apart[3] > 3 * apart[0] && four[3] > 3 * four[0]);
+		}
+	lk_arena_free(&arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bridges),
 		cmocka_unit_test(test_graphs),
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_what_is_offered),

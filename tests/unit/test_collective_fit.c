@@ -333,7 +333,8 @@ static void test_words_of_fabrics(void **state) {
 	lk_node p5 = row[1].node; /* the plugin tells NCCL 75 us of both */
 	p5.device = lk_device_find("h100-sxm");
 	assert_true(lk_efa_hint(p5.nic_rate) == 75e-6 && lk_efa_latency(&p5) == 20e-6);
-	assert_true(row[2].node.intra == LK_INTRA_MESH && row[2].node.gpus == 2);
+	lk_group_shape pair = lk_coll_row_group(&row[2], NULL), four = lk_coll_row_group(&row[3], NULL);
+	assert_true(lk_group_on_bridge(&pair) && !lk_group_on_bridge(&four));
 	assert_string_equal(row[3].fabric, "vidur h100_pairwise_nvlink");
 	assert_true(row[3].node.intra == LK_INTRA_PCIE);
 	assert_true(row[4].node.transport == LK_TRANSPORT_SOCKETS && row[4].node.nics == 1 &&

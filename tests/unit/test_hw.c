@@ -475,6 +475,8 @@ static void assert_same_cluster(const lk_cluster *a, const lk_cluster *b) {
 		            fabs(x->nic_rate / y->nic_rate - 1) < 1e-12);
 		assert_true(fabs(x->nic_latency_s - y->nic_latency_s) < 1e-15);
 		assert_int_equal(x->transport, y->transport);
+		assert_true(fabs(x->pair_rate - y->pair_rate) <= 1e-12 * x->pair_rate);
+		assert_int_equal(x->no_peer, y->no_peer);
 	}
 	assert_string_equal(a->text, b->text);
 }
@@ -549,6 +551,10 @@ static void test_good_texts(void **state) {
 		{"2 node * 8 h100 mesh 100.25 GB/s", "2 node * 8 h100-sxm mesh 100.25GB/s, nic 8*400g"},
 		{"1 node*2 a40 nvlink", "1 node * 2 a40 nvlink3, nic 2*100g"},
 		{"1 node*2 a40", "1 node * 2 a40 pcie, nic 2*100g"},
+		{"1 node*4 a40 bridges", "1 node * 4 a40 bridges, nic 4*100g"},
+		{"1 node*4 h100-pcie bridges 60GB/s, NOP2P, nic 1*100g",
+	     "1 node * 4 h100-pcie bridges 60GB/s, nop2p, nic 1*100g"},
+		{"8 l4, nop2p", "2 node * 4 l4 pcie, nop2p, nic 4*25g"},
 		{"144 gb200", "2 node * 72 gb200 nvlink5, nic 72*400g"},
 		{"8 h100, rail", "1 node * 8 h100-sxm nvlink4, nic 8*400g"},
 		{"8'A100 (40 GB)'", "1 node * 8 a100-sxm-40 nvlink3, nic 8*200g"},
@@ -590,6 +596,9 @@ static void test_bad_texts(void **state) {
 		{"8 l4 nvlink", 6, "no such links"},
 		{"8 mi300x nvlink", 10, "xgmi"},
 		{"8 a40 nvlink", 7, "bridge"},
+		{"8 h100 bridges", 8, "no bridge joins pairs"},
+		{"8 l4 bridges", 6, "no bridge joins pairs"},
+		{"8 h100, nop2p", 9, "goes with pcie and bridges"},
 		{"8 h100 pcie9", 8, "PCIe generation"},
 		{"8 h100 300", 8, "without its unit"},
 		{"8 h100 0w", 8, "give 175 to 1050 W"},
@@ -640,6 +649,15 @@ static void test_random_round_trip(void **state) {
 			if (device->links) node.intra = (lk_intra)draw(&seed, LK_INTRA_PCIE, LK_INTRA_SWITCH);
 			node.intra_rate = draw(&seed, 0, 1) ? lk_intra_rate(device, node.intra)
 			                                    : draw(&seed, 1, 900000) * 1e6;
+			if (node.intra == LK_INTRA_PCIE) {
+				bool bridged = device->link_bridge && draw(&seed, 0, 1);
+				if (bridged) {
+					node.intra_rate = device->pcie_rate;
+					node.pair_rate =
+						draw(&seed, 0, 1) ? device->link_rate : draw(&seed, 1, 900000) * 1e6;
+				}
+				node.no_peer = draw(&seed, 0, 1);
+			}
 			node.nics = draw(&seed, 1, 16);
 			node.nic_rate = draw(&seed, 1, 8000) * 1.25e8;
 			node.nic_latency_s = draw(&seed, 0, 3) * 25e-6;
@@ -681,6 +699,9 @@ static void test_good_json(void **state) {
 	     "1 node * 8 h100-sxm nvlink4 300GB/s, nic 8*400g"},
 		{"{\"nodes\":[{\"device\":\"v100\",\"intra\":\"switch\"},{\"device\":\"t4\",\"gpus\":1}]}",
 	     "1 node * 8 v100-sxm-16 nvswitch, nic 8*100g + 1 node * 1 t4 pcie, nic 1*25g"},
+		{"{\"nodes\":[{\"gpus\":4,\"device\":\"a40\",\"intra\":\"bridges\",\"intra_GBps\":40,"
+	     "\"peer\":false}]}",
+	     "1 node * 4 a40 bridges 40GB/s, nop2p, nic 4*100g"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		lk_arena arena = LK_ARENA_INIT;
@@ -912,12 +933,44 @@ static void test_counted(void **state) {
 	}
 }
 
+/* What a device can do agrees with its number formats: who has a kernel of a newer generation has the
+ * older ones, and a format comes with the devices that multiply in it. */
+static void test_capabilities(void **state) {
+	(void)state;
+	assert_int_equal(lk_devices_ready(NULL), LK_OK);
+	for (int what = 0; what < LK_CAPABILITIES; what++) {
+		assert_true(*lk_capability_name((lk_capability)what));
+		assert_true(*lk_capability_needs((lk_capability)what));
+		assert_true(*lk_capability_source((lk_capability)what));
+	}
+	for (int i = 0; i < lk_device_count(); i++) {
+		const lk_device *device = lk_device_at(i);
+		bool nvidia = lk_nvlink_generation(device->arch) > 0;
+		assert_true(!lk_device_can(device, LK_CAN_FLASH3) || lk_device_can(device, LK_CAN_FLASH2));
+		assert_true(!lk_device_can(device, LK_CAN_FLASH2) ||
+		            lk_device_can(device, LK_CAN_EFFICIENT));
+		assert_true(!lk_device_can(device, LK_CAN_CUDNN) || nvidia || device->arch == LK_ARCH_ADA);
+		assert_true(!lk_device_can(device, LK_CAN_BLOCKS) || device->peak_flops[LK_FP8] > 0);
+		assert_true(!lk_device_can(device, LK_CAN_CUDNN) || device->peak_flops[LK_BF16] > 0);
+		assert_true(!(device->peak_flops[LK_NVFP4] > 0) || device->arch == LK_ARCH_BLACKWELL ||
+		            device->arch == LK_ARCH_CDNA4);
+		assert_true(!(device->peak_flops[LK_FP8] > 0) || device->peak_flops[LK_BF16] > 0);
+	}
+	const lk_device *old[] = {lk_device_find("v100-sxm-32"), lk_device_find("t4")};
+	for (int i = 0; i < 2; i++) {
+		assert_false(lk_device_can(old[i], LK_CAN_FLASH2) || lk_device_can(old[i], LK_CAN_CUDNN));
+		assert_true(lk_device_can(old[i], LK_CAN_EFFICIENT));
+		assert_true(old[i]->peak_flops[LK_BF16] == 0);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_catalogue),
 		cmocka_unit_test(test_override_catalogue),
 		cmocka_unit_test(test_first_use_by_threads),
 		cmocka_unit_test(test_dtypes),
+		cmocka_unit_test(test_capabilities),
 		cmocka_unit_test(test_every_row_is_sane),
 		cmocka_unit_test(test_known_peaks),
 		cmocka_unit_test(test_spellings),

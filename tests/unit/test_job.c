@@ -461,6 +461,10 @@ static void batches(void **state) {
 	assert_int_equal(completed((lk_job){.model = m}, NULL).seq, 8192);
 	m.position_rows = 1024;
 	assert_refused((lk_job){.model = m, .seq = 2048}, NULL, "--seq", "1024 learned positions");
+	/* mpt's max_seq_len: the table is as long as what is trained, never shorter than published */
+	m.context = 1024, m.position_setting = true;
+	assert_int_equal(completed((lk_job){.model = m, .seq = 2048}, NULL).model.position_rows, 2048);
+	assert_int_equal(completed((lk_job){.model = m, .seq = 512}, NULL).model.position_rows, 1024);
 }
 
 static void vision(void **state) {

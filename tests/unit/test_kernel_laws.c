@@ -249,6 +249,78 @@ static void a_pass_is_start_and_bytes(void **state) {
 	assert_float_equal(lk_law_quantize.seconds(x, &call) / plain, 1, 1e-9);
 }
 
+/* ---- dispatch ---- */
+
+static lk_law_call dispatch_call(double tokens, double topk, double experts, double ranks,
+                                 double sms) {
+	return (lk_law_call){.device = lk_device_find("h100-sxm"),
+	                     .format = lk_law_format_find("bf16"),
+	                     .size = {[LK_DISPATCH_TOKENS] = tokens,
+	                              [LK_DISPATCH_HIDDEN] = 4096,
+	                              [LK_DISPATCH_TOPK] = topk,
+	                              [LK_DISPATCH_EXPERTS] = experts,
+	                              [LK_DISPATCH_RANKS] = ranks,
+	                              [LK_DISPATCH_SMS] = sms}};
+}
+
+/* Ranks that hold one of each choice of `topk` of `experts`, on average, one choice at a time. */
+static double ranks_of_choices(int ranks, int experts, int topk) {
+	long long sum = 0, choices = 0;
+	for (unsigned set = 0; set < 1u << experts; set++) {
+		unsigned reached = 0;
+		if (__builtin_popcount(set) != topk) continue;
+		for (int e = 0; e < experts; e++)
+			if (set >> e & 1) reached |= 1u << e / (experts / ranks);
+		sum += __builtin_popcount(reached), choices++;
+	}
+	return (double)sum / (double)choices;
+}
+
+/* Of many tokens the bytes alone count: a copy for each rank of a choice but the own one. */
+static void tokens_go_to_each_rank_once(void **state) {
+	(void)state;
+	static const int cases[][3] = {{2, 8, 1}, {2, 8, 2}, {4, 8, 3}, {8, 16, 2}, {4, 16, 8}};
+	double x[LK_LAW_NUMBERS];
+	for (int i = 0; i < lk_law_dispatch.count; i++) {
+		const char *name = lk_law_dispatch.numbers[i].name;
+		bool none = strcmp(name, "repeat") == 0 || strcmp(name, "pass") == 0;
+		x[i] = none ? 0 : lk_law_dispatch.numbers[i].start;
+		if (strcmp(name, "blend") == 0) x[i] = 1;
+	}
+	for (int i = 0; i < 5; i++) {
+		const int *c = cases[i];
+		lk_law_call call = dispatch_call(1e12, c[2], c[1], c[0], 0);
+		double copies = ranks_of_choices(c[0], c[1], c[2]) * (1 - 1. / c[0]),
+			   wires = number_of(&lk_law_dispatch, x, "link") * call.device->link_rate;
+		assert_float_equal(lk_law_dispatch.seconds(x, &call) / (1e12 * 4096 * 2 * copies / wires),
+		                   1, 1e-6);
+	}
+}
+
+/* More tokens, experts of a token, ranks: never faster; more SMs: never slower, and never faster
+ * than the links alone. */
+static void more_to_send_takes_longer(void **state) {
+	(void)state;
+	double x[LK_LAW_NUMBERS];
+	for (int i = 0; i < lk_law_dispatch.count; i++) x[i] = lk_law_dispatch.numbers[i].start;
+	for (double tokens = 1; tokens < 1e5; tokens *= 3)
+		for (double topk = 1; topk <= 8; topk++)
+			for (double ranks = 2; ranks <= 64; ranks *= 2)
+				for (double sms = 4; sms <= 24; sms += 4) {
+					lk_law_call call = dispatch_call(tokens, topk, 256, ranks, sms),
+								more[] = {dispatch_call(tokens + 1, topk, 256, ranks, sms),
+					                      dispatch_call(tokens, topk + 1, 256, ranks, sms),
+					                      dispatch_call(tokens, topk, 256, 2 * ranks, sms)},
+								less[] = {dispatch_call(tokens, topk, 256, ranks, sms + 4),
+					                      dispatch_call(tokens, topk, 256, ranks, 0)};
+					double seconds = lk_law_dispatch.seconds(x, &call);
+					for (int i = 0; i < 3; i++)
+						assert_true(lk_law_dispatch.seconds(x, &more[i]) >= seconds);
+					for (int i = 0; i < 2; i++)
+						assert_true(lk_law_dispatch.seconds(x, &less[i]) <= seconds);
+				}
+}
+
 /* ---- fits ---- */
 
 /* Rows that a law made, a tenth of them three times slower: the fit finds the law. */
@@ -318,6 +390,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(experts_follow_the_formula),
 		cmocka_unit_test(more_work_takes_longer),
+		cmocka_unit_test(tokens_go_to_each_rank_once),
+		cmocka_unit_test(more_to_send_takes_longer),
 		cmocka_unit_test(loads_of_the_busiest_rank),
 		cmocka_unit_test(more_tokens_take_longer),
 		cmocka_unit_test(mamba_moves_its_tensors),

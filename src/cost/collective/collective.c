@@ -17,6 +17,7 @@ lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, doubl
 	                       .ranks = 2,
 	                       .nodes = same_node ? 1 : 2,
 	                       .ranks_per_node = same_node ? 2 : 1,
+	                       .apart = 2, /* no bridge: which pair sends is open */
 	                       .sharing = sharing,
 	                       .oversubscription = oversubscription,
 	                       .settings = settings,

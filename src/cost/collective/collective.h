@@ -59,7 +59,11 @@ typedef struct lk_group_shape {
 	const struct lk_fabric *fabric;          /* fitted numbers of the fabric; NULL: the default's */
 	const struct lk_nccl_settings *settings; /* the user's NCCL settings; NULL: none */
 	const lk_reach *reach; /* share of the links between nodes for its flows; NULL: all */
+	int apart;             /* GPUs from one of its ranks on a node to the next; 0: 1 */
 } lk_group_shape;
+
+/* Whether the group's ranks of a node are the two that a bridge joins. */
+bool lk_group_on_bridge(const lk_group_shape *group);
 
 /* The number of a node's NICs that a group may use, maybe fractional: those next to its GPUs,
  * shared with groups of the same kind. */

@@ -124,11 +124,27 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	                       fmin(2 * total, site->node_nics * line_share) / channels};
 }
 
+/* GB/s of messages through the host's memory, where it refuses peer access between root ports: 16
+ * to 64 MiB between two of 4 A40 (vidur). */
+static const double staged = 4;
+
+bool lk_group_on_bridge(const lk_group_shape *group) {
+	return group->node->pair_rate > 0 && group->apart <= 1 && group->ranks_per_node == 2 &&
+	       group->ranks == 2 * group->nodes;
+}
+
 /* Links within the node, at rates as NCCL counts them (and the catalogue). Through a switch a GPU
  * reaches every other at its full rate; without one only the links to the members of the group
  * count. */
-static void wire_node(const lk_node *node, lk_nccl_site *site) {
+static void wire_node(const lk_group_shape *group, lk_nccl_site *site) {
+	const lk_node *node = group->node;
 	double rate = graph_rate_of(node->intra_rate);
+	if (lk_group_on_bridge(group)) {
+		site->wire = site->pair_wire = graph_rate_of(node->pair_rate);
+		site->bridge = 0;
+		return;
+	}
+	if (node->no_peer) rate = fmin(rate, staged);
 	site->wire = site->pair_wire = rate;
 	double host = lk_host_bridge_rate(node->device);
 	bool pcie = node->intra == LK_INTRA_PCIE;
@@ -240,15 +256,15 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	else if (group->nodes < site->n) site->nodes = group->nodes;
 	else site->nodes = site->n;
 	site->ppn = (double)site->n / site->nodes;
-	site->nvlink = node->intra != LK_INTRA_PCIE;
+	site->nvlink = node->intra != LK_INTRA_PCIE || lk_group_on_bridge(group);
 	site->switched = node->intra == LK_INTRA_SWITCH;
-	site->nvls =
-		node->intra == LK_INTRA_SWITCH && site->generation >= LK_NCCL_HOPPER && site->ppn > 2;
-	if (site->settings->nvls < 0) site->nvls = false;
+	site->nvls = node->intra == LK_INTRA_SWITCH && lk_device_can(node->device, LK_CAN_MULTICAST) &&
+	             site->ppn > 2 && site->settings->nvls >= 0 &&
+	             !lk_nccl_before(site, lk_capability_nccl(LK_CAN_MULTICAST));
 	site->heads = site->ppn < most_heads ? (int)ceil(site->ppn) : most_heads;
 	site->fabric = group->fabric ? group->fabric : lk_fabric_default();
 	site->laws = site->fabric->laws ? site->fabric->laws : lk_nccl_laws_default();
-	wire_node(node, site);
+	wire_node(group, site);
 	double nics = wire_network(group, site);
 	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);
 	site->tree = tree(site);

@@ -125,7 +125,8 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share * part;
 	/* NCCL counts 20 of 25 GB/s of a link: the rate through a switch. A message over direct links
 	 * between GPUs gets all of it. */
-	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
+	bool meshed = node->intra == LK_INTRA_MESH || lk_group_on_bridge(pair);
+	double direct = meshed && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
 	double rate =
 		same_node ? site.pair_wire * site.fabric->wire * site.laws->message_wire * direct : nic;
 	double own = same_node ? near_latency(&site, cost.proto) : far_latency(&site, cost.proto);
@@ -149,5 +150,6 @@ lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes) {
 	lk_group_shape pair = *group;
 	pair.ranks = 2, pair.nodes = group->nodes < 2 ? 1 : 2,
 	pair.ranks_per_node = group->nodes < 2 ? 2 : 1;
+	if (group->ranks > 2) pair.apart = 2; /* which of them send is open */
 	return p2p_message(&pair, fmin(bytes, 1e18));
 }

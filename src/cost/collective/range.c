@@ -25,7 +25,8 @@ int lk_coll_size_class(double bytes) {
 
 lk_coll_place lk_coll_place_of(const lk_group_shape *group) {
 	if (group->nodes > 1) return LK_COLL_NETWORK;
-	return group->node->intra == LK_INTRA_PCIE ? LK_COLL_PCIE : LK_COLL_LINKS;
+	bool pcie = group->node->intra == LK_INTRA_PCIE && !lk_group_on_bridge(group);
+	return pcie ? LK_COLL_PCIE : LK_COLL_LINKS;
 }
 
 static const char *range_what(bool messages) {

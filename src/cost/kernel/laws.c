@@ -32,8 +32,9 @@ static const lk_law_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-const lk_law *const lk_laws[] = {&lk_law_product, &lk_law_few,   &lk_law_attention, &lk_law_mla,
-                                 &lk_law_experts, &lk_law_state, &lk_law_quantize,  NULL};
+const lk_law *const lk_laws[] = {&lk_law_product,  &lk_law_few,      &lk_law_attention,
+                                 &lk_law_mla,      &lk_law_experts,  &lk_law_state,
+                                 &lk_law_quantize, &lk_law_dispatch, NULL};
 
 const lk_law_format *lk_law_format_find(const char *name) {
 	for (int i = 0; i < FORMATS; i++)

@@ -67,7 +67,7 @@ typedef struct lk_law {
 extern const lk_law lk_law_product; /* linear layers */
 extern const lk_law lk_law_few;     /* the same for few rows */
 extern const lk_law lk_law_attention, lk_law_mla;
-extern const lk_law lk_law_experts, lk_law_state, lk_law_quantize;
+extern const lk_law lk_law_experts, lk_law_state, lk_law_quantize, lk_law_dispatch;
 /* The numbers of lk_law_product as those of gemm_model.c, without what a format reads before. */
 lk_gemm_numbers lk_law_product_numbers(const double *numbers);
 /* Carry shares of a product. SMs issue the loads: a relative with faster memory keeps half of the
@@ -269,6 +269,17 @@ enum {
 
 /* Sizes of lk_law_quantize: a matrix [m, k], bytes moved per element. */
 enum { LK_QUANTIZE_M, LK_QUANTIZE_K, LK_QUANTIZE_BYTES };
+
+/* Sizes of lk_law_dispatch: tokens of one rank, experts and ranks of the group, SMs of its kernels
+ * (0: not stated). */
+enum {
+	LK_DISPATCH_TOKENS,
+	LK_DISPATCH_HIDDEN,
+	LK_DISPATCH_TOPK,
+	LK_DISPATCH_EXPERTS,
+	LK_DISPATCH_RANKS,
+	LK_DISPATCH_SMS,
+};
 
 /* Sizes of lk_law_state: what lk_state_amounts fills; after the first two as lk_state_work. */
 enum {

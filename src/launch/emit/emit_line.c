@@ -211,6 +211,7 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	static const int libraries[] = {
 		[LK_ATTN_LIBRARY_FLASH] = 1, [LK_ATTN_LIBRARY_FLASH3] = 1, [LK_ATTN_LIBRARY_CUDNN] = 2};
 	megatron->backend = unfused ? 3 : libraries[job->attn_library];
+	if (job->attn_torch && !unfused) megatron->backend = 0;
 	megatron->fused_loss = job->fused_cross_entropy == LK_ON;
 	megatron->loss_impl = job->fused_cross_entropy == LK_ON && !job->native_loss_fusion;
 	if (job->loss == LK_LOSS_LINEAR) {

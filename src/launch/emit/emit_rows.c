@@ -33,6 +33,7 @@ const char *lk_emit_optimizer(const lk_job *job) {
 
 const char *lk_emit_attention(const lk_job *job) {
 	if (job->attn_kernel == LK_KERNEL_UNFUSED) return "eager";
+	if (job->attn_torch) return "sdpa";
 	if (job->attn_library == LK_ATTN_LIBRARY_FLASH3) return "flash_attention_3";
 	return job->attn_library == LK_ATTN_LIBRARY_FLASH ? "flash_attention_2" : "sdpa";
 }

@@ -194,6 +194,8 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
 		lk_fill_int(&job->decoder_seq, model->decoder_context);
 	lk_fill_int(&job->seq, job_default_seq(model));
+	if (model->position_setting)
+		job->model.position_rows = job->seq > model->context ? job->seq : model->context;
 	return LK_OK;
 }
 
@@ -270,11 +272,13 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* The widest 16-bit format that every device has, else fp32. */
+/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or fp32. */
 static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 	if (job->dtype_said) return;
 	bool bf16 = cluster == NULL || lk_cluster_has_dtype(cluster, LK_BF16);
-	if (bf16) job->dtype = LK_BF16;
+	if (lk_job_features(job)->in_fp8 && cluster && lk_cluster_has_dtype(cluster, LK_FP8))
+		job->dtype = LK_FP8;
+	else if (bf16) job->dtype = LK_BF16;
 	else if (lk_cluster_has_dtype(cluster, LK_FP16)) job->dtype = LK_FP16;
 	else job->dtype = LK_FP32;
 }
@@ -282,7 +286,8 @@ static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 static void fill_sharding(lk_job *job) {
 	if (job->sharding_said) return;
 	bool replicas = (int64_t)job->dp * job->cp > 1, fsdp = strstr(job->stack, "fsdp") != NULL;
-	if (!replicas || strcmp(job->stack, "ddp") == 0) job->sharding = LK_SHARD_NONE;
+	if (!replicas || strcmp(job->stack, "ddp") == 0 || lk_job_features(job)->adapters)
+		job->sharding = LK_SHARD_NONE;
 	else
 		job->sharding =
 			fsdp || strcmp(job->stack, "torchtitan") == 0 ? LK_SHARD_ZERO3 : LK_SHARD_ZERO1;
@@ -298,11 +303,29 @@ static void job_fill_bucket(lk_job *job) {
 	else job->bucket_bytes = 25 * LK_MIB;
 }
 
+/* PyTorch's own attention is fused on older devices too; Megatron's layers, llm-foundry's and those
+ * of DeepSpeed's Megatron call FlashAttention or cuDNN. */
+lk_capability lk_job_fused_attention(const lk_job *job) {
+	bool package = lk_job_like_megatron(job) || strcmp(job->stack, "llm-foundry") == 0;
+	return package && job->model.network != LK_NET_DIFFUSION ? LK_CAN_FLASH2 : LK_CAN_EFFICIENT;
+}
+
+void lk_job_fit_attention(lk_job *job, const lk_cluster *cluster) {
+	bool open = job->attn_kernel == LK_KERNEL_FLASH && !job->attn_library_said;
+	if (!open || job->model.network == LK_NET_CONV ||
+	    lk_cluster_can(cluster, lk_job_fused_attention(job)))
+		return;
+	job->attn_kernel = LK_KERNEL_UNFUSED;
+	job->attn_lacks = true;
+}
+
 /* Transformer Engine prefers cuDNN's fused attention from Hopper on; it is deterministic only on
  * Hopper. FSDP's trainers and DeepSpeed call the flash-attention package; so does PyTorch on Hopper,
  * whose own choice has not been cuDNN since 2.5.1. */
 static void fill_attention(lk_job *job, const lk_cluster *cluster) {
-	if (job->attn_library != LK_ATTN_LIBRARY_AUTO || cluster == NULL) return;
+	if (cluster == NULL) return;
+	lk_job_fit_attention(job, cluster);
+	if (job->attn_library != LK_ATTN_LIBRARY_AUTO) return;
 	lk_arch arch = cluster->node[0].device->arch;
 	bool package = lk_job_uses_deepspeed(job) || strcmp(job->stack, "llm-foundry") == 0 ||
 	               strcmp(job->stack, "fsdp") == 0 ||
@@ -310,10 +333,13 @@ static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 	bool cudnn =
 		!package && (arch == LK_ARCH_HOPPER || (arch == LK_ARCH_BLACKWELL && !job->deterministic));
 	job->attn_library = cudnn ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_FLASH;
+	job->attn_torch = !lk_cluster_can(cluster, LK_CAN_FLASH2);
 }
 
-static void fill_dispatcher(lk_job *job, const lk_stack_features *features) {
-	if (!job->dispatcher_said && features->by_node) job->dispatcher = LK_DISPATCH_NODE;
+static void fill_dispatcher(lk_job *job, const lk_stack_features *features,
+                            const lk_cluster *cluster) {
+	bool can = cluster == NULL || lk_cluster_can(cluster, LK_CAN_BY_NODE);
+	if (!job->dispatcher_said && features->by_node && can) job->dispatcher = LK_DISPATCH_NODE;
 	job->dispatcher_said = true;
 }
 
@@ -365,7 +391,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->expert_overlap,
 	            here.expert_overlap || (here.overlap_across && experts_leave_node(job, cluster)));
 	fill_switch(&job->fp8_dispatch, false);
-	fill_dispatcher(job, features);
+	fill_dispatcher(job, features, cluster);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	fill_switch(&job->fused_cross_entropy, features->fused_loss && job->loss == LK_LOSS_LOGITS);
@@ -397,7 +423,7 @@ static lk_status job_complete(lk_job *job, const lk_cluster *cluster, bool netwo
 	fill_attention(&whole, cluster);
 	LK_TRY(lk_job_check_layout(&whole, err));
 	LK_TRY(lk_job_check_switches(&whole, err));
-	LK_TRY(lk_job_check_dtype(&whole, cluster, err));
+	LK_TRY(lk_job_check_device(&whole, cluster, err));
 	*job = whole;
 	return LK_OK;
 }

@@ -100,6 +100,9 @@ typedef struct lk_job {
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
 	bool attn_library_said;        /* not the stack's default */
+	bool attn_lacks;               /* unfused, as no fused kernel of the stack runs on the device */
+	bool attn_torch;               /* PyTorch's memory-efficient kernels, priced as
+	                                  LK_ATTN_LIBRARY_FLASH, which the device lacks */
 	bool early_attention;          /* cuDNN before 9.13, whatever the stack and its release */
 	bool local_layers;             /* Megatron-LM's own layers instead of Transformer Engine's */
 	bool deterministic;            /* Megatron's --deterministic-mode: same bits every time */
@@ -172,6 +175,10 @@ bool lk_job_overlaps_reduce(const lk_job *job);
  * names the rule and the nearest legal values: "--tp: 96 heads are not divisible by 7; nearest: 6,
  * 8". */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
+/* What a device needs for the fused attention that the stack chooses by itself. */
+lk_capability lk_job_fused_attention(const lk_job *job);
+/* Replace fused attention that the stack chose and some device of the cluster cannot run. */
+void lk_job_fit_attention(lk_job *job, const lk_cluster *cluster);
 /* lk_job_complete for searches, which complete many jobs of one network: the network has already
  * passed lk_model_check. */
 lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err);
@@ -324,7 +331,7 @@ const char *lk_job_lacks_teacher(const lk_job *job);
  * it. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);
-lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
+lk_status lk_job_check_device(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
 
 /* job_modules.c: modules that selective recomputation runs again. */

@@ -551,8 +551,8 @@ bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype) {
 	return true;
 }
 
-lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
-	if (cluster == NULL || lk_cluster_has_dtype(cluster, job->dtype)) return LK_OK;
+static lk_status check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	if (lk_cluster_has_dtype(cluster, job->dtype)) return LK_OK;
 	const char *name = "";
 	for (int i = cluster->groups - 1; i >= 0; i--)
 		if (!(cluster->node[i].device->peak_flops[job->dtype] > 0))
@@ -564,4 +564,38 @@ lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_er
 	        lk_dtype_name(job->dtype));
 	return lk_hint(err, "nearest: %s",
 	               nearest < 0 ? "another device" : lk_dtype_name((lk_dtype)nearest));
+}
+
+/* Refuse what was requested and some device cannot do. */
+static lk_status check_can(const lk_cluster *cluster, lk_capability what, const char *option,
+                           lk_error *err) {
+	if (lk_cluster_can(cluster, what)) return LK_OK;
+	const char *name = "";
+	for (int i = cluster->groups - 1; i >= 0; i--)
+		if (!lk_device_can(cluster->node[i].device, what)) name = cluster->node[i].device->name;
+	return lk_fail(err, LK_ERR_INPUT, option, "%s has no %s, which runs on %s", name,
+	               lk_capability_name(what), lk_capability_needs(what));
+}
+
+static lk_status check_kernel(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	static const lk_capability needs[] = {[LK_ATTN_LIBRARY_CUDNN] = LK_CAN_CUDNN,
+	                                      [LK_ATTN_LIBRARY_FLASH] = LK_CAN_FLASH2,
+	                                      [LK_ATTN_LIBRARY_FLASH3] = LK_CAN_FLASH3};
+	if (!job->attn_library_said || job->attn_kernel != LK_KERNEL_FLASH) return LK_OK;
+	if (check_can(cluster, needs[job->attn_library], "--attention", err) == LK_OK) return LK_OK;
+	return lk_hint(err, "use --attention %s",
+	               lk_cluster_can(cluster, LK_CAN_FLASH2) ? "fa2" : "unfused");
+}
+
+static lk_status check_recipe(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	if (job->dtype != LK_FP8 || job->fp8_recipe != LK_FP8_BLOCKWISE) return LK_OK;
+	if (check_can(cluster, LK_CAN_BLOCKS, "--fp8-recipe", err) == LK_OK) return LK_OK;
+	return lk_hint(err, "use --fp8-recipe tensorwise");
+}
+
+lk_status lk_job_check_device(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	if (cluster == NULL) return LK_OK;
+	LK_TRY(check_dtype(job, cluster, err));
+	LK_TRY(check_recipe(job, cluster, err));
+	return check_kernel(job, cluster, err);
 }

@@ -5,9 +5,24 @@
 #include <ctype.h>
 #include <string.h>
 
+const char *const lk_stack_names[] = {"megatron",    "nemo",      "mlperf",
+                                      "mlperf-lora", "fsdp",      "llm-foundry",
+                                      "torchtitan",  "deepspeed", "megatron-deepspeed",
+                                      "ddp",         NULL};
+
+bool lk_stack_is_megatron_core(const char *stack) {
+	static const char *const names[] = {"megatron", "nemo", "mlperf", "mlperf-lora"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(stack, names[i]) == 0) return true;
+	return false;
+}
+
+bool lk_stack_like_megatron(const char *stack) {
+	return lk_stack_is_megatron_core(stack) || strncmp(stack, "megatron", 8) == 0;
+}
+
 bool lk_job_like_megatron(const lk_job *job) {
-	return job->stack[0] == '\0' || strncmp(job->stack, "megatron", 8) == 0 ||
-	       strcmp(job->stack, "nemo") == 0;
+	return job->stack[0] == '\0' || lk_stack_like_megatron(job->stack);
 }
 
 bool lk_job_uses_deepspeed(const lk_job *job) {
@@ -47,10 +62,11 @@ int lk_release_compare(const char *a, const char *b) {
 	.since = "", .late_reduce = true,                                                  \
 	.source = "deepspeed/runtime/engine.py: without gradient partitioning, and where " \
 			  "overlap_comm is not on, gradients are reduced after the last backward pass"
-#define CORE        .tp_overlap = true, .fused_loss = true, .etp = 1
-#define NEMO        CORE, .stack = "nemo"
-#define MLPERF      .stack = "mlperf", .tp_overlap = true, .fused_loss = true
-#define MLPERF_LORA .stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true
+#define CORE   .tp_overlap = true, .fused_loss = true, .etp = 1
+#define NEMO   CORE, .stack = "nemo"
+#define MLPERF .stack = "mlperf", .tp_overlap = true, .fused_loss = true, .in_fp8 = true
+#define MLPERF_LORA \
+	.stack = "mlperf-lora", .tp_overlap = true, .fused_loss = true, .in_fp8 = true, .adapters = true
 #define EARLY_CUDNN .early_attention = true /* before cuDNN 9.13 of September 2025 */
 #define WHOLE_GRAPHS \
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true

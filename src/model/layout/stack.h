@@ -10,6 +10,13 @@
  * as strcmp. */
 int lk_release_compare(const char *a, const char *b);
 
+/* The stacks whose defaults are known, ended by NULL. */
+extern const char *const lk_stack_names[];
+/* Whether it trains with Megatron-Core; and whether layouts, padding and buckets are those of
+ * Megatron-LM, which megatron-deepspeed shares. */
+bool lk_stack_is_megatron_core(const char *stack);
+bool lk_stack_like_megatron(const char *stack);
+
 /* Features that a stack's recipes turn on from some release on. */
 typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
@@ -25,6 +32,8 @@ typedef struct lk_stack_features {
 	bool on_blackwell;    /* CUDA graphs on Blackwell only */
 	bool overlap_across;  /* expert traffic is overlapped if it leaves the node */
 	bool in_mxfp8;        /* graphs of experts, and their overlap, only in MXFP8 */
+	bool in_fp8;          /* products in fp8 where the device has it */
+	bool adapters;        /* trains adapters, whose optimizer is not sharded */
 	int etp;              /* 0: equal to tp */
 	const char *source;   /* where this is stated, or why it is assumed */
 } lk_stack_features;

@@ -106,6 +106,7 @@ typedef struct lk_model {
 	bool parallel_residual; /* attention and MLP read the same input */
 	bool tied;              /* head shares the embedding */
 	int position_rows;      /* learned positions (gpt2 1024, opt 2048 + 2, bert 512), else 0 */
+	bool position_setting;  /* the training length sets their number: mpt's max_seq_len */
 	double rotary_base;     /* of rotary positions (rope_theta); 0: none */
 	int token_types;        /* bert 2 */
 	int embed_dim;          /* opt-350m projects; 0 = hidden */

@@ -112,6 +112,7 @@ lk_status lk_hf_finish_mpt(const lk_hf_config *config, lk_model *model, lk_error
 	lk_hf_all_biases(model, !no_bias);
 	model->norm_bias = !no_bias;
 	model->position_rows = positions ? model->context : 0;
+	model->position_setting = positions;
 	return lk_hf_heads(config, model, err);
 }
 

@@ -14,7 +14,8 @@ static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus", 
 static const lk_option options[] = {
 	{GROUP("What the table holds (default: training runs)")
 	 FLAG("ops", ops, "kernel times by shape (ops_*.csv)")},
-	{FLAG("kernels", kernels, "isolated kernels by series and shape (kernels_*_2026.csv.gz)")},
+	{FLAG("kernels", kernels, "isolated kernels by series and shape (kernels_*_2026.csv.gz, "
+	 "dispatch_2026.csv.gz)")},
 	{FLAG("collectives", collectives, "collectives by size and number of GPUs (collectives.csv)")},
 	{FLAG("memory", memory, "peak memory of a pipeline's last stage (megatron_ci_memory.csv)")},
 	{FLAG("slowdown", slowdown, "kernels alone and during communication (overlap_slowdown_*.csv)")},
