@@ -320,6 +320,10 @@ static lk_status generate_fill_breakdown(const struct generation *generation,
  * from a fit without its network: eight of ten rows are within. */
 static const double RATIO_LOW = 0.81, RATIO_HIGH = 1.25;
 
+void lk_generation_range(double *low, double *high) {
+	*low = RATIO_LOW, *high = RATIO_HIGH;
+}
+
 /* If the spread of lengths is not stated, widen the range by its effect. */
 static void generate_finish_range(const struct generation *generation, lk_prediction *prediction) {
 	const lk_generation *found = &prediction->generation;

@@ -206,6 +206,22 @@ lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, doub
                           const lk_sequence *sequences, size_t count, size_t groups,
                           lk_iteration_spans *spans, lk_batching *out, lk_error *err);
 
+/* ---- serving: requests that arrive as others end. */
+
+typedef struct lk_served {
+	double sequences;        /* requests in flight, at least 1 */
+	double prompt, response; /* tokens of each */
+	bool apart;              /* other GPUs compute the prompts */
+} lk_served;
+
+/* Iterations between the tokens of a request. Returns their number, 1 or 2. `first_s`: the time to
+ * the first token; may be NULL. */
+int lk_serving_spans(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
+                     lk_iteration_span out[2], double *first_s);
+/* Seconds from a token of a request to the next. */
+double lk_serving_token(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
+                        double *first_s);
+
 /* ---- rollout: all engines. */
 
 typedef struct lk_rollout {

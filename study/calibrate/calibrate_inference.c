@@ -20,8 +20,7 @@ static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
 		lk_error unknown;
 		measured[i] = run->seconds;
 		if (run->why_not || run->suspect) continue;
-		lk_status status = lk_engine_terms_of(arena, &run->engine, run->prompt, run->response,
-		                                      run->sequences, &terms[i], &unknown);
+		lk_status status = lk_inference_terms(arena, run, &terms[i], &unknown);
 		if (status == LK_ERR_MEMORY) return lk_oom(err);
 		use[i] = status == LK_OK;
 	}

@@ -133,6 +133,31 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 	return status;
 }
 
+static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, const lk_served *served,
+                                  lk_engine_terms *out, lk_error *err) {
+	struct unit_prices unit;
+	lk_iteration_span found[2];
+	lk_prices prices;
+	LK_TRY(unit_prices_of(engine, &unit, err));
+	lk_engine known = *engine;
+	known.numbers = lk_engine_numbers_of(engine->software);
+	LK_TRY(lk_engine_prices(&known, &prices, err));
+	int count = lk_serving_spans(engine, &prices, served, found, NULL);
+	for (int i = 0; i < count; i++) found[i].count /= fmax(1, served->response - 1);
+	const lk_iteration_spans spans = {.at = found, .count = (size_t)count};
+	*out =
+		(lk_engine_terms){.grace = lk_engine_has_grace(engine), .early = engine->software->early};
+	return collect_terms(arena, &unit, &spans, out, err);
+}
+
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
+                             lk_error *err) {
+	return run->served.sequences > 0
+	           ? serving_terms_of(arena, &run->engine, &run->served, out, err)
+	           : lk_engine_terms_of(arena, &run->engine, run->prompt, run->response,
+	                                run->sequences, out, err);
+}
+
 /* Find the place of a value of `experts`: the lower of two, and the share of the other. */
 static int find_expert_place(double experts, double *share) {
 	int place = 0;

@@ -380,6 +380,9 @@ typedef struct lk_engine_terms {
 lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
                              double response, size_t sequences, lk_engine_terms *out,
                              lk_error *err);
+/* Compute the terms of a row, of what its `seconds` measure. */
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
+                             lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
 /* Find the numbers that minimise the mean of |ln(predicted / measured)| over the rows with
