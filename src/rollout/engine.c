@@ -22,11 +22,11 @@
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
  * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", false, false, 1024, 8192, 0.9, false, false, false},
-	{"sglang", "tensorrt-llm", false, true, 1024, 8192, 0.88, false, false, false},
-	{"tensorrt-llm", "", true, true, 2048, 8192, 0.9, true, true, false},
-	{"tensorrt-llm-1.0", "tensorrt-llm", true, true, 2048, 8192, 0.9, true, true, true},
-	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true, true, false},
+	{"vllm", "tensorrt-llm", "vllm", false, false, 1024, 8192, 0.9, false, false, false},
+	{"sglang", "tensorrt-llm", "sglang", false, true, 1024, 8192, 0.88, false, false, false},
+	{"tensorrt-llm", "", "trtllm", true, true, 2048, 8192, 0.9, true, true, false},
+	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, 2048, 8192, 0.9, true, true, true},
+	{"tensorrt-engine", "", "trtllm", true, false, 2048, 8192, 0.9, true, true, false},
 };
 enum { SOFTWARE = sizeof software / sizeof *software };
 
@@ -45,8 +45,8 @@ const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of
 }
 
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
-	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
-	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2.5, 0.5, 20, true},
+	{"attention", 1, 0.1, 1.2, true},   {"products", 1, 0.1, 1.2, true},
+	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2, 0.5, 20, true},
 	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
 	{"launch_us", 10, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
 	{"early_us", 5, 0.1, 200, true},

@@ -37,8 +37,8 @@ const char *const lk_generation_part_labels[LK_GENERATION_PARTS] = {
 struct pricing {
 	const lk_engine *engine;
 	const lk_device *device;
-	lk_gemm_numbers gemm, wide; /* of the layers' format; of 16 bits */
-	lk_gemm_numbers expert;     /* in the format of the experts' products */
+	lk_decode_kernels kernels;
+	lk_gemm_numbers expert; /* in the format of the experts' products */
 	lk_dtype expert_dtype;
 	double stream; /* bytes/s of passes over activations */
 	double narrow; /* bytes per element of the layers' operands */
@@ -47,15 +47,17 @@ struct pricing {
 	double launches;      /* per iteration, counted while it is priced */
 };
 
-/* `share`: of the tensor cores' rate; bytes move as in other products. */
-static lk_gemm_numbers gemm_numbers(const lk_engine *engine, const lk_device *device,
-                                    lk_dtype dtype, double share) {
+/* `share`: of the tensor cores' rate. The kernels read weights as other decode kernels do. */
+static lk_gemm_numbers expert_numbers(const struct pricing *pricing, double share) {
 	lk_gemm_numbers numbers;
+	const lk_device *device = pricing->device;
+	lk_dtype dtype = pricing->expert_dtype;
 	double sustained = lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
 	lk_gemm_numbers_of(device, dtype, &numbers);
-	numbers.efficiency = fmin(numbers.efficiency, sustained) * engine->numbers.products * share;
-	numbers.memory = fmin(numbers.memory, 0.95) * engine->numbers.products;
-	numbers.floor_s = engine->numbers.floor_us * 1e-6;
+	numbers.efficiency =
+		fmin(numbers.efficiency, sustained) * pricing->engine->numbers.products * share;
+	numbers.memory = pricing->kernels.expert_memory;
+	numbers.floor_s = 0;
 	return numbers;
 }
 
@@ -71,19 +73,35 @@ static double price_kept_product(struct pricing *pricing, const lk_gemm_numbers 
 	return lk_gemm_formula(numbers, pricing->device, &shape, bytes, NULL);
 }
 
-static double price_product(struct pricing *pricing, const lk_gemm_numbers *numbers, lk_dtype dtype,
-                            double batch, double m, double n, double k) {
-	return price_kept_product(pricing, numbers, dtype, lk_dtype_bytes(dtype), batch, m, n, k);
+/* A product with a weight. */
+static double price_product(struct pricing *pricing, lk_dtype dtype, double m, double n, double k) {
+	if (!(m > 0 && n > 0 && k > 0)) return 0;
+	pricing->launches++;
+	return lk_decode_product(&pricing->kernels, dtype, fmax(1, m), n, k) /
+	       pricing->engine->numbers.products;
 }
 
-/* A product within a layer. */
-static double price_inside(struct pricing *pricing, double m, double n, double k) {
-	return price_product(pricing, &pricing->gemm, pricing->engine->dtype, 1, m, n, k);
+/* Products of each head with its own part of the latent space. */
+static double price_absorbed(struct pricing *pricing, double heads, double m, double n, double k) {
+	const lk_gemm_numbers *numbers =
+		m > LK_LAW_FEW_ROWS ? pricing->kernels.many : pricing->kernels.few;
+	return price_kept_product(pricing, numbers, LK_BF16, 2, heads, m, n, k) /
+	       pricing->engine->numbers.products;
 }
 
 static double price_pass(struct pricing *pricing, double bytes) {
 	pricing->launches++;
 	return bytes / pricing->stream + pricing->floor_s;
+}
+
+/* A product within a layer. Rows of 8 or 4 bits are converted first, at their own scale. */
+static double price_inside(struct pricing *pricing, double m, double n, double k) {
+	lk_dtype dtype = pricing->engine->dtype;
+	bool casts = dtype >= LK_FP8 && (m > LK_LAW_FEW_ROWS ||
+	                                 !pricing->kernels.converts[lk_product_of(dtype)]);
+	if (!(m > 0 && n > 0 && k > 0)) return 0;
+	return (casts ? price_pass(pricing, m * k * (2 + pricing->narrow)) : 0) +
+	       price_product(pricing, dtype, m, n, k);
 }
 
 /* Residual stream and its normalised copy: read twice, written twice. */
@@ -117,8 +135,8 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 		   rope = model->qk_rope, q = heads * (model->qk_nope + rope);
 	double seconds = price_inside(pricing, rows, model->q_lora + latent + rope, h);
 	seconds += price_inside(pricing, rows, q, model->q_lora > 0 ? model->q_lora : h);
-	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, latent, model->qk_nope);
-	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, model->v_dim, latent);
+	seconds += price_absorbed(pricing, heads, rows, latent, model->qk_nope);
+	seconds += price_absorbed(pricing, heads, rows, model->v_dim, latent);
 	seconds += price_pass(pricing, rows * (model->q_lora + latent + q) * 4);
 	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
 }
@@ -174,16 +192,17 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double routed = rows * model->topk / engine->ep, each = routed / touched;
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
 	double own = own_rows(engine, rows);
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
-	seconds += price_pass(pricing, own * model->experts * 6); /* choice of experts */
-	/* to their experts, each row read once; operands are in the products' format */
-	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
+	double seconds = price_product(pricing, LK_BF16, own, model->experts, h);
+	/* one call: the choice of experts; rows to their experts, each read once, in the products'
+	 * format; the activation; rows back */
+	double moved = own * model->experts * 6 + rows * h * 2 + routed * h * pricing->narrow +
+	               routed * inner * (4 + pricing->narrow) + routed * h * 2 + rows * h * 4;
+	seconds += pricing->kernels.expert_start_s + moved / pricing->stream;
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
-	seconds += price_pass(pricing, routed * inner * (4 + pricing->narrow));
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, h, inner);
-	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
+	pricing->launches += 4;
 	if (model->shared_ffn > 0)
 		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
 	return seconds;
@@ -202,7 +221,10 @@ static double price_ffn(struct pricing *pricing, const lk_layer *layer, double r
 
 static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {
 	pricing->launches++;
-	return lk_collective_cost(kind, &pricing->group, bytes).seconds;
+	double seconds = lk_collective_cost(kind, &pricing->group, bytes).seconds;
+	return kind == LK_COLL_ALLREDUCE
+	           ? fmin(seconds, lk_decode_allreduce(&pricing->kernels, &pricing->group, bytes))
+	           : seconds;
 }
 
 static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
@@ -265,12 +287,11 @@ static double price_head(struct pricing *pricing, double rows) {
 	double vocab = engine->model->vocab;
 	if (engine->attention_dp) {
 		rows = fmax(1, rows / engine->tp);
-		return price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab,
-		                     engine->model->hidden) +
+		return price_product(pricing, LK_BF16, rows, vocab, engine->model->hidden) +
 		       3 * price_pass(pricing, rows * vocab * 4);
 	}
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab / engine->tp,
-	                               engine->model->hidden);
+	double seconds =
+		price_product(pricing, LK_BF16, rows, vocab / engine->tp, engine->model->hidden);
 	if (engine->tp > 1) seconds += price_collective(pricing, LK_COLL_ALLGATHER, rows * vocab * 2);
 	return seconds + 3 * price_pass(pricing, rows * vocab * 4);
 }
@@ -295,8 +316,9 @@ static double price_cached(const struct pricing *pricing) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
 	double share = engine->attention_dp ? engine->tp : 1;
-	double bytes =
-		lk_engine_token_bytes(engine) / (pricing->device->memory_rate * engine->numbers.attention);
+	double bytes = lk_engine_token_bytes(engine) /
+	               (pricing->device->memory_rate * pricing->kernels.cache_memory *
+	                engine->numbers.attention);
 	double heads = (double)model->heads / (engine->attention_dp ? 1 : engine->tp);
 	double width = model->attention == LK_ATTN_MLA ? 2.0 * model->kv_lora + model->qk_rope
 	                                               : 2.0 * model->head_dim;
@@ -340,7 +362,7 @@ static void add_states(const struct pricing *pricing, int layer, lk_prices *out)
 	if (!(recurrence.state > 0)) return;
 	out->state_s += 2 * recurrence.state * LK_STATE_BYTES / bandwidth / share;
 	out->scan_s += 2 * recurrence.core / (rate * SCAN_SHARE) / share;
-	out->attention_floor_s += pricing->floor_s;
+	out->attention_floor_s += pricing->kernels.state_start_s;
 }
 
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
@@ -357,7 +379,7 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 		if (at == LK_PRICE_WINDOWS) at--; /* counted with the last: networks have two */
 		out->context_s[at] += cached;
 		out->pair_s[at] += pair;
-		out->attention_floor_s += pricing->floor_s;
+		out->attention_floor_s += pricing->kernels.attention_start_s;
 	}
 }
 
@@ -418,9 +440,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	struct pricing pricing = {
 		.engine = engine,
 		.device = node->device,
-		.gemm = gemm_numbers(engine, node->device, engine->dtype, 1),
-		.wide = gemm_numbers(engine, node->device, LK_BF16, 1),
-		.expert = gemm_numbers(engine, node->device, expert, engine->numbers.experts),
+		.kernels = lk_decode_kernels_of(engine),
 		.expert_dtype = expert,
 		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
 		.narrow = lk_dtype_bytes(engine->dtype),
@@ -432,6 +452,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	              .sharing = 1,
 	              .oversubscription = engine->cluster->oversubscription},
 	};
+	pricing.expert = expert_numbers(&pricing, engine->numbers.experts);
 	double guess = engine->accept, draft = engine->draft;
 	double early = engine->software->early ? engine->numbers.early_us : 0;
 	double host = 1e-6 * (lk_engine_has_grace(engine) ? engine->numbers.grace : 1);

@@ -58,6 +58,8 @@ typedef struct lk_engine_numbers {
 
 enum {
 	LK_ENGINE_EXPERTS = 2, /* index among them */
+	LK_ENGINE_STEP = 4,
+	LK_ENGINE_SEQUENCE = 5,
 	LK_ENGINE_GRACE = 7,
 	LK_ENGINE_EARLY = 8,
 	LK_ENGINE_NUMBERS = 9
@@ -70,6 +72,7 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index);
 typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
 	const char *alike;   /* whose numbers apply if it was not measured; "" none */
+	const char *library; /* whose kernels it runs, in the words of tables of kernels */
 	bool reserves;       /* a sequence starts when its longest possible end fits */
 	bool overlaps;       /* the host prepares the next iteration while the device computes */
 	int sequences;       /* default most sequences of a batch */

@@ -385,9 +385,14 @@ lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_en
                              lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
-/* Find the numbers that minimise the mean of |ln(predicted / measured)| over the rows with
- * use[i]. */
-void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
-                   size_t count, lk_engine_numbers *out);
-
+/* Rows to fit: weight[i] is 0 if a row has no part. */
+typedef struct lk_engine_rows {
+	const lk_engine_terms *terms;
+	const double *measured, *weight;
+	size_t count;
+} lk_engine_rows;
+/* Find the numbers that minimise the weighted mean of |ln(predicted / measured)|. With `all`, only
+ * the host's time per iteration and per sequence are found; the rest is that of `all`. */
+void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
+                   lk_engine_numbers *out);
 #endif

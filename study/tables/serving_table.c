@@ -125,6 +125,8 @@ static lk_status serving_take_row(lk_arena *arena, const lk_csv *csv, const int 
 	if (run->why_not) return LK_OK;
 	if (!(run->served.sequences > 0)) run->why_not = "the number of requests is not stated";
 	else if (!(run->seconds > 0)) run->why_not = "the time of a token is not stated";
+	else if (apart && !(serving_number(csv, at[DECODE_WORKERS]) > 0))
+		run->why_not = "the number of engines that decode is not stated";
 	else if (run->prompt < 1 || run->response < 2) run->why_not = "no lengths are stated";
 	run->served.sequences = fmax(1, run->served.sequences);
 	return LK_OK;

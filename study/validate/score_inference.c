@@ -20,7 +20,8 @@ struct inference {
 	size_t count;
 	lk_engine_terms *terms; /* [count] */
 	double *measured;       /* [count] */
-	bool *use;              /* [count] scratch */
+	double *weight;         /* [count] scratch */
+	bool *seen;             /* [count] predicted from its fold */
 	bool served;            /* requests arrive as others end */
 	lk_scoring *out;
 };
@@ -109,12 +110,13 @@ static const char *network_of(const lk_inference_run *run) {
 	return run->engine.model ? run->engine.model->name : run->model;
 }
 
-/* Rows that a fit may use: of the software of row `of`, of other networks. */
-static void inference_leave_out(struct inference *inference, size_t of) {
+/* Rows that a fit may use: of other networks than that of row `of`; with `same`, of its software. */
+static void inference_leave_out(struct inference *inference, size_t of, bool same) {
 	for (size_t i = 0; i < inference->count; i++)
-		inference->use[i] = !inference->out->rows[i].reason && !inference->runs[i].suspect &&
-		                    inference_same_software(inference, i, of) &&
-		                    strcmp(network_of(&inference->runs[i]), network_of(&inference->runs[of])) != 0;
+		inference->weight[i] =
+			!inference->out->rows[i].reason && !inference->runs[i].suspect &&
+			(!same || inference_same_software(inference, i, of)) &&
+			strcmp(network_of(&inference->runs[i]), network_of(&inference->runs[of])) != 0;
 }
 
 static int inference_softwares(const struct inference *inference) {
@@ -128,23 +130,40 @@ static int inference_softwares(const struct inference *inference) {
 	return count;
 }
 
+static bool inference_has_weight(const struct inference *inference) {
+	for (size_t i = 0; i < inference->count; i++)
+		if (inference->weight[i] > 0) return true;
+	return false;
+}
+
+/* Numbers for the rows of a network and software, from rows without the network. */
+static void inference_fit_unseen(struct inference *inference, size_t of, lk_engine_numbers *out) {
+	const lk_engine_rows rows = {inference->terms, inference->measured, inference->weight,
+	                             inference->count};
+	lk_engine_numbers all;
+	inference_leave_out(inference, of, false);
+	lk_engine_fit(&rows, NULL, &all);
+	*out = all;
+	inference_leave_out(inference, of, true);
+	if (inference_has_weight(inference)) lk_engine_fit(&rows, &all, out);
+}
+
 /* From fits without a row's network; the range is as wide as its answer's. */
 static void inference_predict_unseen(struct inference *inference) {
-	lk_engine_numbers numbers = {0};
 	for (size_t i = 0; i < inference->count; i++) {
-		lk_validated *row = &inference->out->rows[i];
-		if (row->reason) continue;
-		bool fitted = i > 0 && inference_same_software(inference, i, i - 1) &&
-		              strcmp(network_of(&inference->runs[i]), network_of(&inference->runs[i - 1])) == 0 &&
-		              numbers.products > 0;
-		if (!fitted) {
-			inference_leave_out(inference, i);
-			lk_engine_fit(inference->terms, inference->measured, inference->use, inference->count,
-			              &numbers);
+		lk_engine_numbers numbers;
+		if (inference->out->rows[i].reason || inference->seen[i]) continue;
+		inference_fit_unseen(inference, i, &numbers);
+		for (size_t k = i; k < inference->count; k++) {
+			lk_validated *row = &inference->out->rows[k];
+			if (row->reason || !inference_same_software(inference, k, i) ||
+			    strcmp(network_of(&inference->runs[k]), network_of(&inference->runs[i])) != 0)
+				continue;
+			double answered = row->predicted;
+			inference->seen[k] = true;
+			row->predicted = lk_engine_seconds(&numbers, &inference->terms[k]);
+			row->low *= row->predicted / answered, row->high *= row->predicted / answered;
 		}
-		double answered = row->predicted;
-		row->predicted = lk_engine_seconds(&numbers, &inference->terms[i]);
-		row->low *= row->predicted / answered, row->high *= row->predicted / answered;
 	}
 }
 
@@ -188,11 +207,13 @@ static lk_status inference_score(struct inference *inference, lk_error *err) {
 	LK_TRY(lk_scoring_rows(arena, inference->count, inference->out, err));
 	inference->terms = LK_ARRAY(arena, lk_engine_terms, inference->count);
 	inference->measured = LK_ARRAY(arena, double, inference->count);
-	inference->use = LK_ARRAY(arena, bool, inference->count);
-	if (!inference->terms || !inference->measured || !inference->use) return lk_oom(err);
+	inference->weight = LK_ARRAY(arena, double, inference->count);
+	inference->seen = LK_ARRAY(arena, bool, inference->count);
+	if (!inference->terms || !inference->measured || !inference->weight || !inference->seen)
+		return lk_oom(err);
 	for (size_t i = 0; i < inference->count; i++) LK_TRY(inference_fill_row(inference, i, err));
 	if (inference->request->cross) inference_predict_unseen(inference);
-	inference->out->parameters = LK_ENGINE_NUMBERS * inference_softwares(inference);
+	inference->out->parameters = LK_ENGINE_NUMBERS + 2 * inference_softwares(inference);
 	inference->out->folds = inference->request->cross ? "network" : "";
 	inference->out->unit_of_rows = "run";
 	return inference_divide(inference, err);
