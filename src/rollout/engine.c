@@ -48,7 +48,7 @@ const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 	{"attention", 1, 0.1, 1.2, true},   {"products", 1, 0.1, 1.2, true},
 	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2, 0.5, 20, true},
 	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
-	{"launch_us", 10, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
+	{"launch_us", 30, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
 	{"early_us", 5, 0.1, 200, true},
 };
 
@@ -63,13 +63,14 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index) {
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *all = lk_calibration_find(calibration, "generation", "all", ""),
+							 *alike = lk_calibration_find(calibration, "generation", of->alike, ""),
 							 *row = lk_calibration_find(calibration, "generation", of->name, "");
-	if (!row && *of->alike) row = lk_calibration_find(calibration, "generation", of->alike, "");
 	lk_engine_numbers numbers;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
 		const lk_fit_number *limit = &lk_engine_number_limits[i];
-		*lk_engine_number(&numbers, i) = lk_calibration_value(
-			row, limit->name, lk_calibration_value(all, limit->name, limit->start));
+		double value = lk_calibration_value(all, limit->name, limit->start);
+		value = lk_calibration_value(alike, limit->name, value);
+		*lk_engine_number(&numbers, i) = lk_calibration_value(row, limit->name, value);
 	}
 	return numbers;
 }

@@ -77,6 +77,8 @@ lk_decode_kernels lk_decode_kernels_of(const lk_engine *engine) {
 		.cache_memory = latent ? .75 : narrow && !new ? .7 : .88,
 		.expert_start_s = new ? 24e-6 : 32e-6,
 		.expert_memory = .84,
+		.expert_more_s = new ? 90e-6 : device->link_rate > 0 ? 65e-6 : 0,
+		.expert_row_bytes = 15,
 		.reduce_start_s = new ? 5.5e-6 : 4e-6,
 		.reduce_again_s = 6e-6,
 		.reduce_rate = .66 * node->intra_rate,

@@ -56,7 +56,7 @@ static lk_gemm_numbers expert_numbers(const struct pricing *pricing, double shar
 	lk_gemm_numbers_of(device, dtype, &numbers);
 	numbers.efficiency =
 		fmin(numbers.efficiency, sustained) * pricing->engine->numbers.products * share;
-	numbers.memory = pricing->kernels.expert_memory;
+	numbers.memory = pricing->kernels.expert_memory * pricing->engine->numbers.products;
 	numbers.floor_s = 0;
 	return numbers;
 }
@@ -193,11 +193,13 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
 	double own = own_rows(engine, rows);
 	double seconds = price_product(pricing, LK_BF16, own, model->experts, h);
-	/* one call: the choice of experts; rows to their experts, each read once, in the products'
-	 * format; the activation; rows back */
-	double moved = own * model->experts * 6 + rows * h * 2 + routed * h * pricing->narrow +
-	               routed * inner * (4 + pricing->narrow) + routed * h * 2 + rows * h * 4;
-	seconds += pricing->kernels.expert_start_s + moved / pricing->stream;
+	/* one call: the choice of experts; rows to their experts and back, between the two products
+	 * the activation */
+	const lk_decode_kernels *kernels = &pricing->kernels;
+	seconds += own * model->experts * 6 / pricing->stream;
+	seconds += (kernels->expert_start_s + kernels->expert_more_s * rows / (rows + 512) +
+	            kernels->expert_row_bytes * routed * h / pricing->device->memory_rate) /
+	           engine->numbers.products;
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
@@ -442,7 +444,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 		.device = node->device,
 		.kernels = lk_decode_kernels_of(engine),
 		.expert_dtype = expert,
-		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
+		.stream = node->device->memory_rate * 0.45 * engine->numbers.products,
 		.narrow = lk_dtype_bytes(engine->dtype),
 		.floor_s = engine->numbers.floor_us * 1e-6,
 		.group = {.node = node,

@@ -22,6 +22,8 @@ typedef struct lk_decode_kernels {
 	double state_start_s;                       /* a recurrence's kernels */
 	double attention_start_s, cache_memory; /* attention over the cache: share of the bandwidth */
 	double expert_start_s, expert_memory;   /* a layer's experts in one call: likewise */
+	double expert_more_s;    /* added to its start with many rows, half of it at 512 */
+	double expert_row_bytes; /* moved per element of a routed row, at the whole bandwidth */
 	double reduce_start_s;                  /* the engines' own all-reduce */
 	double reduce_again_s;                  /* its second step */
 	double reduce_rate;                     /* bytes/s; 0: it cannot run */

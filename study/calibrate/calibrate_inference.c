@@ -27,6 +27,8 @@ static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
 	return LK_OK;
 }
 
+enum { FEWEST = 20 }; /* rows of a software */
+
 struct inference_rows {
 	const lk_inference_runs *runs;
 	lk_engine_terms *terms;
@@ -52,13 +54,13 @@ static size_t inference_weigh(const struct inference_rows *rows,
 	return count;
 }
 
-/* A row of the numbers of one software, as far as its host differs from `all`; of all rows if
- * `software` is NULL. None with too few rows. */
+/* A row of the numbers of one software, or of all rows if it is NULL; with `of`, only of its host,
+ * the rest being `of`. None with too few rows. `out_numbers` may be NULL. */
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
-                               const char *date, lk_engine_numbers *all, lk_calibration *out,
+                               const char *date, const lk_engine_numbers *of,
+                               lk_engine_numbers *out_numbers, lk_calibration *out,
                                lk_error *err) {
-	enum { FEWEST = 20 };
 	lk_engine_numbers numbers;
 	size_t count = inference_weigh(rows, software), misses = 0;
 	if (software && count < FEWEST) return LK_OK;
@@ -66,8 +68,8 @@ static lk_status inference_add(const struct inference_rows *rows,
 		return lk_fail(err, LK_ERR_INPUT, "calibrate inference",
 		               "the table has no row that can be predicted");
 	const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight, rows->runs->count};
-	lk_engine_fit(&fitted, software ? all : NULL, &numbers);
-	if (!software) *all = numbers;
+	lk_engine_fit(&fitted, of, &numbers);
+	if (out_numbers) *out_numbers = numbers;
 	for (size_t i = 0; i < rows->runs->count; i++)
 		if (rows->weight[i] > 0)
 			rows->misses[misses++] =
@@ -80,10 +82,26 @@ static lk_status inference_add(const struct inference_rows *rows,
 	row->source = source;
 	row->date = date;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
-		if (!software || i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
+		if (!of || i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
 			lk_calibration_put(row, lk_engine_number_limits[i].name,
 			                   *lk_engine_number(&numbers, i));
 	return LK_OK;
+}
+
+/* Software that is like another one differs from it in its host. Early releases have no row. */
+static lk_status inference_add_software(const struct inference_rows *rows,
+                                        const lk_engine_software *software,
+                                        const lk_engine_numbers *all, const char *source,
+                                        const char *date, lk_calibration *out, lk_error *err) {
+	const lk_engine_software *alike = lk_engine_software_find(software->alike);
+	lk_engine_numbers known = *all;
+	if (software->early) return LK_OK;
+	if (alike && inference_weigh(rows, alike) >= FEWEST) {
+		const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight,
+		                               rows->runs->count};
+		lk_engine_fit(&fitted, NULL, &known);
+	}
+	return inference_add(rows, software, source, date, alike ? &known : NULL, NULL, out, err);
 }
 
 static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *runs,
@@ -99,9 +117,9 @@ static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *r
 	if (!rows.terms || !rows.measured || !rows.misses || !rows.weight || !rows.known)
 		return lk_oom(err);
 	LK_TRY(inference_terms(arena, runs, rows.terms, rows.measured, rows.known, err));
-	LK_TRY(inference_add(&rows, NULL, source, date, &all, out, err));
+	LK_TRY(inference_add(&rows, NULL, source, date, NULL, &all, out, err));
 	for (int i = 0; lk_engine_software_at(i); i++)
-		LK_TRY(inference_add(&rows, lk_engine_software_at(i), source, date, &all, out, err));
+		LK_TRY(inference_add_software(&rows, lk_engine_software_at(i), &all, source, date, out, err));
 	return LK_OK;
 }
 

@@ -243,6 +243,6 @@ void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
 	if (!experts_matter(rows)) experts->low = experts->high = experts->start;
 	if (!host_matters(rows, false)) grace->low = grace->high = grace->start;
 	if (!host_matters(rows, true)) early->low = early->high = early->start;
-	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 4000, engine_miss, &used, x, NULL);
+	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 2000, engine_miss, &used, x, NULL);
 	*out = numbers_of(x);
 }

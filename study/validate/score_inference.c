@@ -110,13 +110,20 @@ static const char *network_of(const lk_inference_run *run) {
 	return run->engine.model ? run->engine.model->name : run->model;
 }
 
-/* Rows that a fit may use: of other networks than that of row `of`; with `same`, of its software. */
-static void inference_leave_out(struct inference *inference, size_t of, bool same) {
-	for (size_t i = 0; i < inference->count; i++)
-		inference->weight[i] =
-			!inference->out->rows[i].reason && !inference->runs[i].suspect &&
-			(!same || inference_same_software(inference, i, of)) &&
-			strcmp(network_of(&inference->runs[i]), network_of(&inference->runs[of])) != 0;
+/* Weigh the rows of `software` (NULL: of all) of other networks than that of row `of`. Returns
+ * whether there are any. */
+static bool inference_leave_out(struct inference *inference, size_t of,
+                                const lk_engine_software *software) {
+	bool any = false;
+	for (size_t i = 0; i < inference->count; i++) {
+		const lk_inference_run *run = &inference->runs[i];
+		bool use = !inference->out->rows[i].reason && !run->suspect &&
+		           (!software || lk_engine_software_fitted(run->engine.software) == software) &&
+		           strcmp(network_of(run), network_of(&inference->runs[of])) != 0;
+		inference->weight[i] = use;
+		any |= use;
+	}
+	return any;
 }
 
 static int inference_softwares(const struct inference *inference) {
@@ -130,22 +137,20 @@ static int inference_softwares(const struct inference *inference) {
 	return count;
 }
 
-static bool inference_has_weight(const struct inference *inference) {
-	for (size_t i = 0; i < inference->count; i++)
-		if (inference->weight[i] > 0) return true;
-	return false;
-}
-
-/* Numbers for the rows of a network and software, from rows without the network. */
+/* Numbers for the rows of a network and software, from rows without the network: software that is
+ * like another one differs from it in its host. */
 static void inference_fit_unseen(struct inference *inference, size_t of, lk_engine_numbers *out) {
 	const lk_engine_rows rows = {inference->terms, inference->measured, inference->weight,
 	                             inference->count};
-	lk_engine_numbers all;
-	inference_leave_out(inference, of, false);
-	lk_engine_fit(&rows, NULL, &all);
-	*out = all;
-	inference_leave_out(inference, of, true);
-	if (inference_has_weight(inference)) lk_engine_fit(&rows, &all, out);
+	const lk_engine_software *own =
+								 lk_engine_software_fitted(inference->runs[of].engine.software),
+							 *alike = lk_engine_software_find(own->alike);
+	if (!inference_leave_out(inference, of, alike ? alike : own))
+		inference_leave_out(inference, of, NULL);
+	lk_engine_fit(&rows, NULL, out);
+	if (!alike || !inference_leave_out(inference, of, own)) return;
+	const lk_engine_numbers known = *out;
+	lk_engine_fit(&rows, &known, out);
 }
 
 /* From fits without a row's network; the range is as wide as its answer's. */

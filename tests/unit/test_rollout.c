@@ -509,6 +509,42 @@ static void terms_are_the_simulation(void **state) {
 
 /* ---- all engines ---- */
 
+static double token_time(const char *model, const char *gpu, int tp, const lk_served *served) {
+	struct bench bench = bench_of(model, gpu, tp);
+	bench_ready(&bench);
+	double first, token = lk_serving_token(&bench.engine, &bench.prices, served, &first);
+	assert_true(token > 0 && first > token);
+	lk_arena_free(&bench.arena);
+	return token;
+}
+
+/* Served requests: a larger batch is never faster, nor is a GPU with slower memory; GPUs split
+ * weights; prompts that other GPUs compute cost nothing; one request alone waits for no prompt. */
+static void tokens_of_served_requests(void **state) {
+	(void)state;
+	const char *const models[] = {"llama3.1-70b", "qwen3-30b-a3b", "deepseek-v3"};
+	for (int m = 0; m < 3; m++) {
+		double before = 0;
+		for (double sequences = 1; sequences <= 512; sequences *= 2) {
+			lk_served served = {sequences, 1024, 512, false}, apart = served;
+			apart.apart = true;
+			double token = token_time(models[m], "h200", 8, &served);
+			assert_true(token >= before);
+			assert_true(token_time(models[m], "h100-sxm", 8, &served) >= token * .999);
+			double alone = token_time(models[m], "h200", 8, &apart);
+			if (sequences == 1) near(alone, token, 1e-9);
+			else assert_true(alone < token);
+			before = token;
+		}
+	}
+	const lk_served one = {1, 1024, 512, false};
+	double whole = token_time("llama3.1-70b", "h200", 1, &one),
+		   half = token_time("llama3.1-70b", "h200", 2, &one);
+	assert_true(half < whole && half > whole / 2);
+	/* weights at the whole bandwidth, and no more than what a launch of every kernel adds */
+	assert_true(whole > 70e9 * 2 / 4.8e12 && whole < 1.5 * 70e9 * 2 / 4.8e12);
+}
+
 static void more_engines_are_never_slower(void **state) {
 	(void)state;
 	static struct bench bench;
@@ -568,6 +604,7 @@ int main(void) {
 		cmocka_unit_test(hosts_and_releases),
 		cmocka_unit_test(experts_in_four_bits),
 		cmocka_unit_test(terms_are_the_simulation),
+		cmocka_unit_test(tokens_of_served_requests),
 		cmocka_unit_test(more_engines_are_never_slower),
 		cmocka_unit_test(ten_thousand_in_a_second),
 	};
