@@ -55,10 +55,9 @@ double lk_decode_product(const lk_decode_kernels *kernels, lk_dtype dtype, doubl
 	const double width = lk_dtype_bytes(dtype), rows = fmin(m, LK_LAW_FEW_ROWS);
 	const lk_law_call call = {kernels->device, kernels->converts[i], {rows, n, k}};
 	lk_gemm_shape shape = {dtype, 1, rows, n, k};
-	double few = kernels->converts[i]
-	                 ? lk_law_seconds(&kernels->whole[i], &call)
-	                 : lk_gemm_formula(&kernels->few[i], kernels->device, &shape,
-	                                   (m * k + n * k) * width + 2 * m * n, NULL);
+	double few = kernels->converts[i] ? lk_law_seconds(&kernels->whole[i], &call)
+	                                  : lk_gemm_formula(&kernels->few[i], kernels->device, &shape,
+	                                                    (m * k + n * k) * width + 2 * m * n, NULL);
 	if (!(m > LK_LAW_FEW_ROWS)) return few;
 	shape.m = m;
 	return fmax(few, lk_gemm_formula(&kernels->many[i], kernels->device, &shape,
@@ -74,10 +73,14 @@ lk_decode_kernels lk_decode_kernels_of(const lk_engine *engine) {
 		.device = device,
 		.state_start_s = 6.5e-6,
 		.attention_start_s = latent ? (new ? 11e-6 : 13.5e-6) : (new ? 10e-6 : 12e-6),
-		.cache_memory = latent ? .75 : narrow && !new ? .7 : .88,
+		.cache_memory = latent           ? .75
+	                    : narrow && !new ? .7
+	                                     : .88,
 		.expert_start_s = new ? 24e-6 : 32e-6,
 		.expert_memory = .84,
-		.expert_more_s = new ? 90e-6 : device->link_rate > 0 ? 65e-6 : 0,
+		.expert_more_s = new                     ? 90e-6
+	                     : device->link_rate > 0 ? 65e-6
+	                                             : 0,
 		.expert_row_bytes = 15,
 		.reduce_start_s = new ? 5.5e-6 : 4e-6,
 		.reduce_again_s = 6e-6,

@@ -97,8 +97,8 @@ static double price_pass(struct pricing *pricing, double bytes) {
 /* A product within a layer. Rows of 8 or 4 bits are converted first, at their own scale. */
 static double price_inside(struct pricing *pricing, double m, double n, double k) {
 	lk_dtype dtype = pricing->engine->dtype;
-	bool casts = dtype >= LK_FP8 && (m > LK_LAW_FEW_ROWS ||
-	                                 !pricing->kernels.converts[lk_product_of(dtype)]);
+	bool casts = dtype >= LK_FP8 &&
+	             (m > LK_LAW_FEW_ROWS || !pricing->kernels.converts[lk_product_of(dtype)]);
 	if (!(m > 0 && n > 0 && k > 0)) return 0;
 	return (casts ? price_pass(pricing, m * k * (2 + pricing->narrow)) : 0) +
 	       price_product(pricing, dtype, m, n, k);
@@ -318,9 +318,9 @@ static double price_cached(const struct pricing *pricing) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
 	double share = engine->attention_dp ? engine->tp : 1;
-	double bytes = lk_engine_token_bytes(engine) /
-	               (pricing->device->memory_rate * pricing->kernels.cache_memory *
-	                engine->numbers.attention);
+	double bytes =
+		lk_engine_token_bytes(engine) /
+		(pricing->device->memory_rate * pricing->kernels.cache_memory * engine->numbers.attention);
 	double heads = (double)model->heads / (engine->attention_dp ? 1 : engine->tp);
 	double width = model->attention == LK_ATTN_MLA ? 2.0 * model->kv_lora + model->qk_rope
 	                                               : 2.0 * model->head_dim;

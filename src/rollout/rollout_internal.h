@@ -24,9 +24,9 @@ typedef struct lk_decode_kernels {
 	double expert_start_s, expert_memory;   /* a layer's experts in one call: likewise */
 	double expert_more_s;    /* added to its start with many rows, half of it at 512 */
 	double expert_row_bytes; /* moved per element of a routed row, at the whole bandwidth */
-	double reduce_start_s;                  /* the engines' own all-reduce */
-	double reduce_again_s;                  /* its second step */
-	double reduce_rate;                     /* bytes/s; 0: it cannot run */
+	double reduce_start_s;   /* the engines' own all-reduce */
+	double reduce_again_s;   /* its second step */
+	double reduce_rate;      /* bytes/s; 0: it cannot run */
 } lk_decode_kernels;
 lk_decode_kernels lk_decode_kernels_of(const lk_engine *engine);
 /* Seconds of a product of m rows with a weight. */

@@ -29,8 +29,8 @@ static int serving_spans(const lk_engine *engine, const lk_served *served, doubl
 	double with = fmin(gaps, met * served->prompt / chunk);
 	chunk = met * served->prompt / with;
 	out[0].count -= with;
-	out[1] = (lk_iteration_span){decoding, decoding * context, chunk, chunk * served->prompt / 2,
-	                             with};
+	out[1] =
+		(lk_iteration_span){decoding, decoding * context, chunk, chunk * served->prompt / 2, with};
 	return 2;
 }
 

@@ -59,8 +59,7 @@ static size_t inference_weigh(const struct inference_rows *rows,
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
                                const char *date, const lk_engine_numbers *of,
-                               lk_engine_numbers *out_numbers, lk_calibration *out,
-                               lk_error *err) {
+                               lk_engine_numbers *out_numbers, lk_calibration *out, lk_error *err) {
 	lk_engine_numbers numbers;
 	size_t count = inference_weigh(rows, software), misses = 0;
 	if (software && count < FEWEST) return LK_OK;
@@ -119,7 +118,8 @@ static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *r
 	LK_TRY(inference_terms(arena, runs, rows.terms, rows.measured, rows.known, err));
 	LK_TRY(inference_add(&rows, NULL, source, date, NULL, &all, out, err));
 	for (int i = 0; lk_engine_software_at(i); i++)
-		LK_TRY(inference_add_software(&rows, lk_engine_software_at(i), &all, source, date, out, err));
+		LK_TRY(
+			inference_add_software(&rows, lk_engine_software_at(i), &all, source, date, out, err));
 	return LK_OK;
 }
 

@@ -34,7 +34,9 @@ static lk_status unit_prices_of(const lk_engine *engine, struct unit_prices *out
 	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .grace = 1};
 	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
 		alone.numbers.experts = expert_place(i);
-		LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
+		if (i < LK_EXPERT_PLACES - 1 && engine->model->experts == 0)
+			out->bare[i] = out->bare[i + 1];
+		else LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
 	}
 	alone.numbers.floor_us = 1;
 	alone.numbers.launch_us = 1;
@@ -152,10 +154,9 @@ static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, cons
 
 lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
                              lk_error *err) {
-	return run->served.sequences > 0
-	           ? serving_terms_of(arena, &run->engine, &run->served, out, err)
-	           : lk_engine_terms_of(arena, &run->engine, run->prompt, run->response,
-	                                run->sequences, out, err);
+	return run->served.sequences > 0 ? serving_terms_of(arena, &run->engine, &run->served, out, err)
+	                                 : lk_engine_terms_of(arena, &run->engine, run->prompt,
+	                                                      run->response, run->sequences, out, err);
 }
 
 /* Find the place of a value of `experts`: the lower of two, and the share of the other. */
@@ -218,7 +219,8 @@ static bool experts_matter(const lk_engine_rows *rows) {
 /* Whether rows determine the number of Grace hosts, or of early releases (`early`). */
 static bool host_matters(const lk_engine_rows *rows, bool early) {
 	for (size_t i = 0; i < rows->count; i++)
-		if (rows->weight[i] > 0 && (early ? rows->terms[i].early : rows->terms[i].grace)) return true;
+		if (rows->weight[i] > 0 && (early ? rows->terms[i].early : rows->terms[i].grace))
+			return true;
 	return false;
 }
 

@@ -36,10 +36,11 @@ enum {
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"model",          "gpu",           "engine",        "release",        "precision",
-	"mode",           "isl",           "osl",           "concurrency",    "ttft_ms",
-	"tpot_ms",        "tp",            "attn_dp",       "moe_tp",         "moe_ep",
-	"decode_tp",      "decode_attn_dp", "decode_moe_tp", "decode_moe_ep", "decode_workers",
+	"model",          "gpu",           "engine",        "release",
+	"precision",      "mode",          "isl",           "osl",
+	"concurrency",    "ttft_ms",       "tpot_ms",       "tp",
+	"attn_dp",        "moe_tp",        "moe_ep",        "decode_tp",
+	"decode_attn_dp", "decode_moe_tp", "decode_moe_ep", "decode_workers",
 };
 
 struct serving_reading {
@@ -59,7 +60,7 @@ static void serving_take_software(const lk_csv *csv, const int *at, lk_inference
 	const char *name = lk_csv_field(csv, at[ENGINE]);
 	if (strcmp(name, "trtllm") == 0)
 		name = strncmp(lk_csv_field(csv, at[RELEASE]), "1.0", 3) == 0 ? "tensorrt-llm-1.0"
-		                                                             : "tensorrt-llm";
+		                                                              : "tensorrt-llm";
 	run->engine.software = lk_engine_software_find(name);
 	if (!run->engine.software) {
 		run->why_not = "the engine is not known";
@@ -74,8 +75,8 @@ static void serving_take_software(const lk_csv *csv, const int *at, lk_inference
  * 8 x 8, or tp 4 and attn_dp 4 with experts 1 x 16. Those have its root. */
 static void serving_take_layout(const lk_csv *csv, const int *at, int first,
                                 lk_inference_run *run) {
-	double tp = fmax(1, serving_number(csv, at[first])),
-		   dp = serving_number(csv, at[first + 1]), inner = serving_number(csv, at[first + 2]),
+	double tp = fmax(1, serving_number(csv, at[first])), dp = serving_number(csv, at[first + 1]),
+		   inner = serving_number(csv, at[first + 2]),
 		   ep = fmax(1, serving_number(csv, at[first + 3]));
 	lk_engine *engine = &run->engine;
 	double gpus = tp * fmax(1, dp), root = sqrt(gpus);
@@ -154,7 +155,7 @@ static lk_status serving_read_row(void *context, const lk_csv *csv, const int *a
 }
 
 lk_status lk_serving_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err) {
-	const lk_csv_table table = {
-		columns, COLUMNS, NEEDED, "table of served requests", SERVING_ROWS, serving_read_row, NULL};
+	const lk_csv_table table = {columns,      COLUMNS,          NEEDED, "table of served requests",
+	                            SERVING_ROWS, serving_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct serving_reading){arena, out}, err);
 }

@@ -364,7 +364,7 @@ typedef struct lk_inference_run {
 	lk_engine engine;
 	double prompt, response; /* tokens of every sequence */
 	size_t sequences;
-	double seconds; /* until all are finished; of served requests: from a token to the next */
+	double seconds;   /* until all are finished; of served requests: from a token to the next */
 	lk_served served; /* of served requests; sequences 0: they all wait at the start */
 	double first_s;   /* of served requests: to the first token; 0: not stated */
 	bool suspect;

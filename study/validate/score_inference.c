@@ -142,8 +142,7 @@ static int inference_softwares(const struct inference *inference) {
 static void inference_fit_unseen(struct inference *inference, size_t of, lk_engine_numbers *out) {
 	const lk_engine_rows rows = {inference->terms, inference->measured, inference->weight,
 	                             inference->count};
-	const lk_engine_software *own =
-								 lk_engine_software_fitted(inference->runs[of].engine.software),
+	const lk_engine_software *own = lk_engine_software_fitted(inference->runs[of].engine.software),
 							 *alike = lk_engine_software_find(own->alike);
 	if (!inference_leave_out(inference, of, alike ? alike : own))
 		inference_leave_out(inference, of, NULL);
@@ -177,7 +176,8 @@ static lk_score_key serving_key(double sequences) {
 	static const struct {
 		double most;
 		const char *name;
-	} classes[] = {{4, "1-4"}, {16, "5-16"}, {64, "17-64"}, {256, "65-256"}, {INFINITY, "over 256"}};
+	} classes[] = {
+		{4, "1-4"}, {16, "5-16"}, {64, "17-64"}, {256, "65-256"}, {INFINITY, "over 256"}};
 	int i = 0;
 	while (sequences > classes[i].most) i++;
 	return (lk_score_key){classes[i].name, i};
