@@ -94,7 +94,7 @@ static lk_status read_software(const lk_predict_request *request, lk_engine *eng
 	engine->software = lk_engine_software_find(request->engine ? request->engine : "vllm");
 	if (!engine->software) {
 		lk_fail(err, LK_ERR_INPUT, "--engine", "unknown engine '%.40s'", request->engine);
-		return lk_hint(err, "give vllm, sglang, tensorrt-llm, tensorrt-llm-1.0 or tensorrt-engine");
+		return lk_hint(err, "give vllm, vllm-rl, sglang, tensorrt-llm, tensorrt-llm-1.0 or tensorrt-engine");
 	}
 	engine->numbers = lk_engine_numbers_of(engine->software);
 	engine->memory_share =

@@ -20,10 +20,13 @@
 /* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's assumed equal
  * except for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
- * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
+ * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. "vllm-rl"
+ * is vLLM in a framework of reinforcement learning, which also asks for the probability of every
+ * token: its host takes longer. */
 static const lk_engine_software software[] = {
 	{"vllm", "tensorrt-llm", "vllm", false, false, 1024, 8192, 0.9, false, false, false},
 	{"sglang", "tensorrt-llm", "sglang", false, true, 1024, 8192, 0.88, false, false, false},
+	{"vllm-rl", "tensorrt-llm", "vllm", false, false, 1024, 8192, 0.9, false, false, false},
 	{"tensorrt-llm", "", "trtllm", true, true, 2048, 8192, 0.9, true, true, false},
 	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, 2048, 8192, 0.9, true, true, true},
 	{"tensorrt-engine", "", "trtllm", true, false, 2048, 8192, 0.9, true, true, false},
