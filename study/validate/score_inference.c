@@ -106,7 +106,7 @@ static bool inference_same_software(const struct inference *inference, size_t a,
 }
 
 /* Published versions of a network are one (DeepSeek-V3 and R1). */
-static const char *network_of(const lk_inference_run *run) {
+static const char *inference_network(const lk_inference_run *run) {
 	return run->engine.model ? run->engine.model->name : run->model;
 }
 
@@ -119,7 +119,7 @@ static bool inference_leave_out(struct inference *inference, size_t of,
 		const lk_inference_run *run = &inference->runs[i];
 		bool use = !inference->out->rows[i].reason && !run->suspect &&
 		           (!software || lk_engine_software_fitted(run->engine.software) == software) &&
-		           strcmp(network_of(run), network_of(&inference->runs[of])) != 0;
+		           strcmp(inference_network(run), inference_network(&inference->runs[of])) != 0;
 		inference->weight[i] = use;
 		any |= use;
 	}
@@ -161,7 +161,8 @@ static void inference_predict_unseen(struct inference *inference) {
 		for (size_t k = i; k < inference->count; k++) {
 			lk_validated *row = &inference->out->rows[k];
 			if (row->reason || !inference_same_software(inference, k, i) ||
-			    strcmp(network_of(&inference->runs[k]), network_of(&inference->runs[i])) != 0)
+			    strcmp(inference_network(&inference->runs[k]),
+			           inference_network(&inference->runs[i])) != 0)
 				continue;
 			double answered = row->predicted;
 			inference->seen[k] = true;
