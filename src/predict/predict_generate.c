@@ -318,7 +318,7 @@ static lk_status generate_fill_breakdown(const struct generation *generation,
 }
 
 /* Measured over predicted on TensorRT-LLM's published throughput and on served requests, each from
- * a fit without its network: 76 and 80 of 100 rows are within. */
+ * a fit without its network: 76 and, of a part without odd rows, 80 of 100 are within. */
 static const double RATIO_LOW = 0.8, RATIO_HIGH = 1.28;
 
 void lk_generation_range(double *low, double *high) {
