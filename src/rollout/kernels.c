@@ -1,99 +1,250 @@
-/* kernels.c: kernels of an iteration that decodes, alone and replayed from a CUDA graph. No number
- * belongs to an engine as a whole:
+/* kernels.c: kernels of an iteration, alone and replayed from a CUDA graph, by the laws of isolated
+ * kernels (cost/kernel/laws.h) in the engine's own library where it was measured:
  *
- *     products      the law of isolated products with few rows (cost/kernel/law_product.c); the
- *                   conversion of rows is a pass of its own
- *     attention     start + cached bytes / (share * memory bandwidth)
- *     experts       start + bytes of the experts that are hit / (share * memory bandwidth)
+ *     products      few rows by their own law; more never take less, and run at the power limit
+ *     attention     one query, and its drafts, of each sequence against the cache
+ *     experts       choice, permutation, grouped products, weighted sum in one call
+ *     recurrences   one step of the short convolution and of the state
  *     all-reduce    start + min((n - 1) S / B, again + 2 (n - 1) / n S / B), B = share * links:
  *                   each GPU reads all others at once, or its part and then the sums
  *
- * Starts and shares are medians of series of kernels_attention_2026, kernels_mla_2026,
- * kernels_moe_2026 (up to 256 tokens) and collectives_2026 (graphs): docs/method/generation.md. */
+ * Starts and share of the engines' own all-reduce are medians of collectives_2026 (graphs):
+ * docs/method/generation.md. */
 #include "rollout/rollout_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "cost/kernel/laws.h"
+#include "cost/kernel/kernel.h"
 
-/* Whether the architecture is Blackwell's of data centres, whose kernels (trtllm-gen) differ. */
-static bool has_tensor_memory(const lk_device *device) {
-	return device->arch == LK_ARCH_BLACKWELL && device->link_rate > 0;
+/* ---- which series runs ---- */
+
+/* Networks with experts are published in 8 bits with a scale per block. */
+static const char *narrow_format(const lk_engine *engine, lk_dtype dtype, bool experts) {
+	if (dtype == LK_NVFP4) return "nvfp4";
+	if (dtype < LK_FP8) return "bf16";
+	return experts || engine->model->experts > 0 ? "fp8_block" : "fp8";
 }
 
-static void take_products(const lk_engine *engine, const lk_device *device,
-                          lk_decode_kernels *out) {
-	static const char *const formats[LK_PRODUCTS] = {"bf16", "fp8", "nvfp4"};
-	lk_step_products(device, out->many);
-	for (int i = 0; i < LK_PRODUCTS; i++) {
-		/* networks with experts are published in 8 bits with a scale per block; vLLM's such
-		 * products were timed outside of graphs alone */
-		bool blocks = i == 1 && engine->model->experts > 0,
-			 timed = !blocks || strcmp(engine->software->library, "vllm") != 0;
-		const lk_law_series series = {.kind = "linear_few",
-		                              .format = blocks ? "fp8_block" : formats[i],
-		                              .kernel = "",
-		                              .library = timed ? engine->software->library : "trtllm",
-		                              .release = "",
-		                              .sustained = false};
-		lk_law_fit *fit = &out->whole[i];
-		out->few[i] = out->many[i];
-		if (!lk_law_find(&lk_law_product, device, &series, NULL, fit)) continue;
-		out->few[i] = lk_law_product_numbers(fit->numbers);
-		if (i == 0) continue;
-		/* a scale per tensor is known beforehand, so that the pass before converts: the start is
-		 * that of 16 bits */
-		out->few[i].floor_s = out->few[0].floor_s + out->few[0].fill_s - out->few[i].fill_s;
-		if (blocks || i == 2) out->converts[i] = lk_law_format_find(series.format);
+/* vLLM's blocks of scales were timed outside of graphs. SGLang calls the same library of kernels
+ * (DeepGEMM). */
+static const char *product_library(const lk_engine *engine, const char *format) {
+	const char *library = engine->software->library;
+	bool eager = strcmp(library, "vllm") == 0 && strcmp(format, "fp8_block") == 0;
+	return eager ? "sglang" : library;
+}
+
+static bool find_law(const lk_law *law, const lk_device *device, const char *kind,
+                     const char *format, const char *library, bool sustained, lk_law_fit *out) {
+	const lk_law_series series = {kind, format, "", library, "", sustained};
+	return lk_law_find(law, device, &series, NULL, out);
+}
+
+/* ---- products ---- */
+
+static double *law_number(lk_law_fit *fit, const char *name) {
+	int i = 0;
+	while (strcmp(fit->law->numbers[i].name, name) != 0) i++;
+	return &fit->numbers[i];
+}
+
+/* The format of a product in the words of the laws. Wider ones have the law of 16 bits. */
+static lk_law_format product_format(const char *name, lk_dtype dtype) {
+	lk_law_format format = *lk_law_format_find(name);
+	double width = lk_dtype_bytes(dtype);
+	if (width > 2) format = (lk_law_format){name, dtype, width, width, 0};
+	return format;
+}
+
+static void take_product(const lk_engine *engine, const lk_device *device, lk_dtype dtype,
+                         lk_decode_product *out) {
+	const char *name = narrow_format(engine, dtype, false),
+			   *library = product_library(engine, name);
+	lk_law_fit plain;
+	out->format = product_format(name, dtype);
+	find_law(&lk_law_few, device, "linear", name, library, false, &out->few);
+	find_law(&lk_law_product, device, "linear", name, library, true, &out->many);
+	/* A scale per tensor is known beforehand: the pass before converts, and the start is that of
+	 * 16 bits. */
+	out->converts = strcmp(name, "fp8") != 0;
+	if (out->converts) return;
+	out->format.reads = 0;
+	find_law(&lk_law_few, device, "linear", "bf16", library, false, &plain);
+	double *start = law_number(&out->few, "start_us");
+	*start = fmin(*start, *law_number(&plain, "start_us"));
+}
+
+double lk_decode_product_s(const lk_decode_kernels *kernels, const lk_decode_product *product,
+                           double m, double n, double k) {
+	lk_law_call call = {kernels->device, &product->format, {fmin(m, LK_LAW_FEW_ROWS), n, k}};
+	double seconds = lk_law_seconds(&product->few, &call);
+	if (!(m > LK_LAW_FEW_ROWS)) return seconds;
+	call.size[0] = m;
+	return fmax(seconds, lk_law_seconds(&product->many, &call));
+}
+
+/* ---- attention ---- */
+
+/* Elements of a cached token in the law of latent attention. */
+static const double LATENT_WIDTH = 576;
+
+static void take_attention(const lk_engine *engine, const lk_device *device,
+                           lk_decode_kernels *kernels) {
+	lk_decode_cache *out = &kernels->cache;
+	const lk_model *model = engine->model;
+	bool narrow = engine->kv_dtype >= LK_FP8;
+	const char *library = engine->software->library;
+	double split = lk_engine_split(engine), cache = lk_dtype_bytes(engine->kv_dtype);
+	out->latent = model->attention == LK_ATTN_MLA;
+	out->width = out->latent ? (model->kv_lora + model->qk_rope) / LATENT_WIDTH : 1;
+	out->call = (lk_law_call){.device = device, .format = lk_law_format_find("bf16")};
+	double *size = out->call.size;
+	if (out->latent) {
+		find_law(&lk_law_mla, device, narrow ? "attention_generation_fp8" : "attention_generation_bf16",
+		         "bf16", library, false, &out->attention);
+		find_law(&lk_law_mla, device, "absorb_pre_generation", "bf16", library, false,
+		         &kernels->absorb[0]);
+		find_law(&lk_law_mla, device, "absorb_post_generation", "bf16", library, false,
+		         &kernels->absorb[1]);
+		size[LK_MLA_QUERIES] = 1 + engine->draft;
+		size[LK_MLA_HEADS] = model->heads / split;
+		size[LK_MLA_GENERATION] = 1;
+		size[LK_MLA_CACHE] = cache;
+		return;
 	}
+	find_law(&lk_law_attention, device, narrow ? "generation_fp8" : "generation_bf16", "bf16",
+	         library, false, &out->attention);
+	size[LK_ATTENTION_QUERIES] = 1 + engine->draft;
+	size[LK_ATTENTION_HEADS] = model->heads / split;
+	size[LK_ATTENTION_KV_HEADS] = lk_engine_kv_heads(engine);
+	size[LK_ATTENTION_HEAD] = (model->head_dim + lk_model_value_dim(model)) / 2;
+	size[LK_ATTENTION_CAUSAL] = 1;
+	size[LK_ATTENTION_CACHE] = cache;
 }
 
-double lk_decode_product(const lk_decode_kernels *kernels, lk_dtype dtype, double m, double n,
-                         double k) {
-	const int i = lk_product_of(dtype);
-	const double width = lk_dtype_bytes(dtype), rows = fmin(m, LK_LAW_FEW_ROWS);
-	const lk_law_call call = {kernels->device, kernels->converts[i], {rows, n, k}};
-	lk_gemm_shape shape = {dtype, 1, rows, n, k};
-	double few = kernels->converts[i] ? lk_law_seconds(&kernels->whole[i], &call)
-	                                  : lk_gemm_formula(&kernels->few[i], kernels->device, &shape,
-	                                                    (m * k + n * k) * width + 2 * m * n, NULL);
-	if (!(m > LK_LAW_FEW_ROWS)) return few;
-	shape.m = m;
-	return fmax(few, lk_gemm_formula(&kernels->many[i], kernels->device, &shape,
-	                                 (m * k + n * k) * width + 2 * m * n, NULL));
+/* A latent of another width than that of the law counts as more keys. */
+double lk_decode_attention_s(const lk_decode_cache *cache, double sequences, double keys,
+                             double window) {
+	lk_law_call call = cache->call;
+	int batch = cache->latent ? LK_MLA_BATCH : LK_ATTENTION_BATCH,
+		queries = cache->latent ? LK_MLA_QUERIES : LK_ATTENTION_QUERIES,
+		at = cache->latent ? LK_MLA_KEYS : LK_ATTENTION_KEYS;
+	call.size[batch] = fmax(1, sequences);
+	call.size[at] = fmax(keys * cache->width, call.size[queries]);
+	if (!cache->latent) call.size[LK_ATTENTION_WINDOW] = isfinite(window) ? window : 0;
+	return lk_law_seconds(&cache->attention, &call);
 }
+
+double lk_decode_absorb_s(const lk_decode_kernels *kernels, double rows) {
+	double seconds = 0;
+	for (int i = 0; i < 2; i++) {
+		lk_law_call call = kernels->cache.call;
+		call.size[LK_MLA_BATCH] = fmax(1, rows);
+		call.size[LK_MLA_QUERIES] = 1;
+		call.size[LK_MLA_PART] = LK_MLA_ABSORB;
+		seconds += lk_law_seconds(&kernels->absorb[i], &call);
+	}
+	return seconds;
+}
+
+/* ---- recurrences ---- */
+
+static void take_state(const lk_engine *engine, const lk_device *device, lk_decode_kernels *out) {
+	const char *library = engine->software->library;
+	find_law(&lk_law_state, device, "gdn_step", "bf16", library, false, &out->cache.step);
+	find_law(&lk_law_state, device, "gdn_convolution_step", "bf16", library, false,
+	         &out->cache.convolution);
+}
+
+double lk_decode_state_s(const lk_decode_cache *cache, double sequences, double state) {
+	enum { HEAD = 128 * 128 }; /* elements of a head's state: how many units share the work */
+	const lk_state_layer step = {.kernel = LK_STATE_STEP,
+	                             .batch = fmax(1, sequences),
+	                             .length = 1,
+	                             .heads = fmax(1, state / HEAD),
+	                             .key_dim = 1,
+	                             .value_dim = fmin(state, HEAD)},
+						 taps = {.kernel = LK_STATE_CONVOLUTION,
+	                             .batch = fmax(1, sequences),
+	                             .length = 1,
+	                             .chunk = 1,
+	                             .window = 4,
+	                             .channels = sqrt(state)};
+	lk_law_call call = {.device = cache->call.device, .format = cache->call.format};
+	lk_state_amounts(&step, &call);
+	double seconds = lk_law_seconds(&cache->step, &call);
+	lk_state_amounts(&taps, &call);
+	return seconds + lk_law_seconds(&cache->convolution, &call);
+}
+
+/* ---- experts ---- */
+
+/* If tensor cores multiply 4 bits, MXFP4 experts are multiplied with rows in MXFP8; otherwise a
+ * kernel widens them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of
+ * experts). */
+static const char *experts_format(const lk_engine *engine, const lk_device *device) {
+	if (!engine->mxfp4_experts) return narrow_format(engine, engine->dtype, true);
+	return device->peak_flops[LK_NVFP4] > 0 ? "mxfp4_mxfp8" : "mxfp4_weight_only";
+}
+
+static void take_experts(const lk_engine *engine, const lk_device *device, lk_decode_kernels *out) {
+	const char *name = experts_format(engine, device);
+	find_law(&lk_law_experts, device, "experts", name, engine->software->library, false,
+	         &out->experts);
+	out->expert_format = product_format(name, engine->mxfp4_experts ? LK_BF16 : engine->dtype);
+}
+
+/* Rows reach experts at random. An expert with rows pads them to whole tiles, half a tile more in
+ * the mean. */
+double lk_decode_experts_s(const lk_decode_kernels *kernels, const lk_engine *engine, double rows) {
+	static const double heights[LK_EXPERT_TILES] = LK_EXPERT_HEIGHTS;
+	const lk_model *model = engine->model;
+	double ranks = engine->ep, local = model->experts / ranks;
+	double chosen = fmin(1, (double)model->topk / model->experts);
+	double hit = chosen < 1 ? local * -expm1(rows * log1p(-chosen)) : local;
+	hit = fmin(local, fmax(hit, fmin(1, local)));
+	double routed = rows * model->topk / ranks, each = fmax(1, routed / hit);
+	lk_law_call call = {.device = kernels->device, .format = &kernels->expert_format};
+	double *size = call.size;
+	size[LK_EXPERTS_TOKENS] = rows;
+	size[LK_EXPERTS_HIDDEN] = model->hidden;
+	size[LK_EXPERTS_INTER] = model->expert_ffn;
+	size[LK_EXPERTS_EXPERTS] = model->experts;
+	size[LK_EXPERTS_TP] = (double)engine->tp / engine->ep;
+	size[LK_EXPERTS_GATED] = model->gated;
+	size[LK_EXPERTS_ROWS] = fmax(routed, hit);
+	size[LK_EXPERTS_HIT] = hit;
+	size[LK_EXPERTS_REACH] = rows * -expm1(model->topk * log1p(-fmin(1 / ranks, 1 - 1e-9)));
+	size[LK_EXPERTS_CHOICES] = size[LK_EXPERTS_REACH] * model->topk;
+	for (int t = 0; t < LK_EXPERT_TILES; t++)
+		size[LK_EXPERTS_PADDED + t] = hit * heights[t] * fmax(1, each / heights[t] + .5);
+	return lk_law_seconds(&kernels->experts, &call);
+}
+
+/* ---- the whole ---- */
 
 lk_decode_kernels lk_decode_kernels_of(const lk_engine *engine) {
 	const lk_node *node = &engine->cluster->node[0];
 	const lk_device *device = node->device;
-	bool new = has_tensor_memory(device), latent = engine->model->attention == LK_ATTN_MLA,
-		 narrow = engine->kv_dtype >= LK_FP8;
+	bool new = device->arch == LK_ARCH_BLACKWELL;
 	lk_decode_kernels out = {
 		.device = device,
-		.state_start_s = 6.5e-6,
-		.attention_start_s = latent ? (new ? 11e-6 : 13.5e-6) : (new ? 10e-6 : 12e-6),
-		.cache_memory = latent           ? .75
-	                    : narrow && !new ? .7
-	                                     : .88,
-		.expert_start_s = new ? 24e-6 : 32e-6,
-		.expert_memory = .84,
-		.expert_more_s = new                     ? 90e-6
-	                     : device->link_rate > 0 ? 65e-6
-	                                             : 0,
-		.expert_row_bytes = 15,
 		.reduce_start_s = new ? 5.5e-6 : 4e-6,
 		.reduce_again_s = 6e-6,
 		.reduce_rate = .66 * node->intra_rate,
 	};
 	/* over PCIe the start grows with each GPU that is waited for */
 	if (!(device->link_rate > 0)) out.reduce_start_s = 3e-6 * engine->tp;
-	take_products(engine, device, &out);
+	take_product(engine, device, engine->dtype, &out.inside);
+	take_product(engine, device, LK_BF16, &out.wide);
+	take_attention(engine, device, &out);
+	take_state(engine, device, &out);
+	if (engine->model->experts > 0) take_experts(engine, device, &out);
 	return out;
 }
 
-double lk_decode_allreduce(const lk_decode_kernels *kernels, const lk_group_shape *group,
-                           double bytes) {
+double lk_decode_allreduce_s(const lk_decode_kernels *kernels, const lk_group_shape *group,
+                             double bytes) {
 	double others = group->ranks - 1, moved = bytes / kernels->reduce_rate;
 	if (group->nodes > 1 || others < 1 || !(kernels->reduce_rate > 0)) return INFINITY;
 	return kernels->reduce_start_s +

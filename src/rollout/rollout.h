@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "cost/collective/collective.h"
+#include "cost/kernel/laws.h"
 #include "hw/hw.h"
 #include "model/network/model.h"
 
@@ -130,6 +131,14 @@ typedef struct lk_engine_memory {
 /* `length`: typical tokens of a finished sequence; layers with a window keep at most that many. */
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
 
+/* Kernels whose time follows from the sequences and what they have cached (kernels.c). */
+typedef struct lk_decode_cache {
+	lk_law_fit attention, step, convolution; /* the last two of recurrences */
+	lk_law_call call;                        /* of attention, but for sequences and keys */
+	bool latent;
+	double width; /* of a cached token, over that of the law */
+} lk_decode_cache;
+
 enum { LK_PRICE_ROWS = 160, LK_PRICE_WINDOWS = 4 };
 
 /* Seconds of an iteration, as tables by its rows (tokens that pass the layers) and as rates. */
@@ -137,10 +146,13 @@ typedef struct lk_prices {
 	double products_s[LK_PRICE_ROWS], exchange_s[LK_PRICE_ROWS], head_s[LK_PRICE_ROWS];
 	int windows;
 	double window[LK_PRICE_WINDOWS];    /* tokens; INFINITY: all */
-	double context_s[LK_PRICE_WINDOWS]; /* per cached token that a sequence attends to */
+	double layers[LK_PRICE_WINDOWS];    /* that attend so */
 	double pair_s[LK_PRICE_WINDOWS];    /* per pair of query and key of a prompt */
-	double attention_floor_s;           /* of all layers' attention kernels */
-	double state_s; /* per recurrence state of a sequence, read and written in an iteration */
+	lk_decode_cache cache;
+	double attention;  /* factor on attention's rate */
+	double shares;     /* batches that the sequences are divided into */
+	double attention_floor_s;  /* of all layers' attention kernels */
+	double state_layers, state; /* layers with a recurrence, elements of its state on a GPU */
 	double scan_s;  /* of recurrences per prompt token */
 	double step_s, sequence_s; /* host */
 	double issue_s;            /* host: launches of an iteration outside CUDA graphs */

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "io/csv.h"
+#include "model/read/read.h"
 #include "tables/tables.h"
 
 enum { SERVING_ROWS = 100000 };
