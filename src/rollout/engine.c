@@ -24,12 +24,12 @@
  * is vLLM in a framework of reinforcement learning, which also asks for the probability of every
  * token: its host takes longer. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", "vllm", false, false, 1024, 8192, 0.9, false, false, false},
-	{"sglang", "tensorrt-llm", "sglang", false, true, 1024, 8192, 0.88, false, false, false},
-	{"vllm-rl", "tensorrt-llm", "vllm", false, false, 1024, 8192, 0.9, false, false, false},
-	{"tensorrt-llm", "", "trtllm", true, true, 2048, 8192, 0.9, true, true, false},
-	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, 2048, 8192, 0.9, true, true, true},
-	{"tensorrt-engine", "", "trtllm", true, false, 2048, 8192, 0.9, true, true, false},
+	{"vllm", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
+	{"sglang", "tensorrt-llm", "sglang", false, false, true, 1024, 8192, 0.88, false, false, false},
+	{"vllm-rl", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
+	{"tensorrt-llm", "", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, false},
+	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, true},
+	{"tensorrt-engine", "", "trtllm", true, true, false, 2048, 8192, 0.9, true, true, false},
 };
 enum { SOFTWARE = sizeof software / sizeof *software };
 

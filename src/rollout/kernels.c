@@ -26,12 +26,10 @@ static const char *narrow_format(const lk_engine *engine, lk_dtype dtype, bool e
 	return experts || engine->model->experts > 0 ? "fp8_block" : "fp8";
 }
 
-/* vLLM's blocks of scales were timed outside of graphs. SGLang calls the same library of kernels
- * (DeepGEMM). */
+/* Blocks of scales: vLLM's were timed outside of graphs, SGLang's on Blackwell with a packing of
+ * scales that its servers skip. All three can call TensorRT-LLM's kernels, through FlashInfer. */
 static const char *product_library(const lk_engine *engine, const char *format) {
-	const char *library = engine->software->library;
-	bool eager = strcmp(library, "vllm") == 0 && strcmp(format, "fp8_block") == 0;
-	return eager ? "sglang" : library;
+	return strcmp(format, "fp8_block") == 0 ? "trtllm" : engine->software->library;
 }
 
 static bool find_law(const lk_law *law, const lk_device *device, const char *kind,
@@ -65,9 +63,10 @@ static void take_product(const lk_engine *engine, const lk_device *device, lk_dt
 	find_law(&lk_law_few, device, "linear", name, library, false, &out->few);
 	find_law(&lk_law_product, device, "linear", name, library, true, &out->many);
 	/* A scale per tensor is known beforehand: the pass before converts, and the start is that of
-	 * 16 bits. */
-	out->converts = strcmp(name, "fp8") != 0;
-	if (out->converts) return;
+	 * 16 bits. So it is in 4 bits where norms and activations convert what they write. */
+	if (dtype < LK_FP8 || (strcmp(name, "fp8") != 0 &&
+	                       !(dtype == LK_NVFP4 && engine->software->fuses)))
+		return;
 	out->format.reads = 0;
 	find_law(&lk_law_few, device, "linear", "bf16", library, false, &plain);
 	double *start = law_number(&out->few, "start_us");
@@ -189,8 +188,13 @@ static const char *experts_format(const lk_engine *engine, const lk_device *devi
 
 static void take_experts(const lk_engine *engine, const lk_device *device, lk_decode_kernels *out) {
 	const char *name = experts_format(engine, device);
+	const lk_law_series quick = {"experts", name, "moe_torch_flow_min_latency",
+	                             engine->software->library, "", false};
 	find_law(&lk_law_experts, device, "experts", name, engine->software->library, false,
 	         &out->experts);
+	lk_law_find(&lk_law_experts, device, &quick, NULL, &out->quick);
+	*law_number(&out->experts, "efficiency") *= engine->numbers.experts;
+	*law_number(&out->quick, "efficiency") *= engine->numbers.experts;
 	out->expert_format = product_format(name, engine->mxfp4_experts ? LK_BF16 : engine->dtype);
 }
 
@@ -218,7 +222,7 @@ double lk_decode_experts_s(const lk_decode_kernels *kernels, const lk_engine *en
 	size[LK_EXPERTS_CHOICES] = size[LK_EXPERTS_REACH] * model->topk;
 	for (int t = 0; t < LK_EXPERT_TILES; t++)
 		size[LK_EXPERTS_PADDED + t] = hit * heights[t] * fmax(1, each / heights[t] + .5);
-	return lk_law_seconds(&kernels->experts, &call);
+	return fmin(lk_law_seconds(&kernels->experts, &call), lk_law_seconds(&kernels->quick, &call));
 }
 
 /* ---- the whole ---- */

@@ -63,10 +63,12 @@ static double price_pass(struct pricing *pricing, double bytes) {
 	return bytes / pricing->stream + pricing->floor_s;
 }
 
-/* A product within a layer. Where its scale is known, a pass before it converts the rows. */
+/* A product within a layer. Where its scale is known, and nothing before converts the rows, a pass
+ * does. */
 static double price_inside(struct pricing *pricing, double m, double n, double k) {
+	const lk_engine *engine = pricing->engine;
 	const lk_decode_product *product = &pricing->kernels.inside;
-	bool casts = pricing->engine->dtype >= LK_FP8 && !product->converts;
+	bool casts = engine->dtype >= LK_FP8 && product->format.reads == 0 && !engine->software->fuses;
 	if (!(m > 0 && n > 0 && k > 0)) return 0;
 	return (casts ? price_pass(pricing, m * k * (2 + pricing->narrow)) : 0) +
 	       price_product(pricing, product, m, n, k);
@@ -154,8 +156,7 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double own = own_rows(engine, rows);
 	double seconds =
 		price_product(pricing, &pricing->kernels.wide, own, model->experts, model->hidden);
-	seconds += price_kernel(pricing, lk_decode_experts_s(&pricing->kernels, engine, rows)) /
-	           engine->numbers.experts;
+	seconds += price_kernel(pricing, lk_decode_experts_s(&pricing->kernels, engine, rows));
 	pricing->launches += 6; /* its kernels */
 	if (model->shared_ffn > 0)
 		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));

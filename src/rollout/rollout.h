@@ -74,6 +74,7 @@ typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
 	const char *alike;   /* whose numbers apply if it was not measured; "" none */
 	const char *library; /* whose kernels it runs, in the words of tables of kernels */
+	bool fuses;          /* norms and activations convert what they write to 8 or 4 bits */
 	bool reserves;       /* a sequence starts when its longest possible end fits */
 	bool overlaps;       /* the host prepares the next iteration while the device computes */
 	int sequences;       /* default most sequences of a batch */

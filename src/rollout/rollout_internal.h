@@ -14,7 +14,6 @@ double lk_engine_split(const lk_engine *engine);
 typedef struct lk_decode_product {
 	lk_law_format format;
 	lk_law_fit few, many;
-	bool converts; /* the law includes what converts the rows; else a pass before does */
 } lk_decode_product;
 
 /* Kernels of an iteration (kernels.c). */
@@ -22,7 +21,7 @@ typedef struct lk_decode_kernels {
 	const lk_device *device;
 	lk_decode_product inside, wide; /* in the layers' format; in 16 bits */
 	lk_law_format expert_format;
-	lk_law_fit experts;   /* of a network with experts */
+	lk_law_fit experts, quick; /* of a network with experts; the kernel for few rows */
 	lk_law_fit absorb[2]; /* products into and out of a latent space */
 	lk_decode_cache cache;
 	double reduce_start_s; /* the engines' own all-reduce */

@@ -355,7 +355,7 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
  * iteration are linear in the inverse or the value of each number but that of experts, whose
  * products are bound by memory or by arithmetic. */
 
-enum { LK_EXPERT_PLACES = 2 };
+enum { LK_EXPERT_PLACES = 8 };
 
 /* Nearly equal iterations, per iteration. */
 typedef struct lk_engine_iterations {

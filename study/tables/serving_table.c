@@ -92,6 +92,16 @@ static void serving_take_layout(const lk_csv *csv, const int *at, int first,
 	engine->ep = engine->model->experts > 0 ? (int)fmin(ep, gpus) : 1;
 }
 
+/* The cache's format is not stated. Networks in 8 bits with a scale per block come without scales of
+ * the cache: engines that do not compute them keep 16 bits, save on Blackwell, whose kernels read
+ * 8. */
+static lk_dtype serving_cache(const lk_engine *engine) {
+	bool blocks = engine->dtype == LK_FP8 && engine->model->experts > 0,
+		 narrow = !blocks || engine->software->fuses ||
+	              engine->cluster->node[0].device->arch == LK_ARCH_BLACKWELL;
+	return narrow && engine->dtype >= LK_FP8 ? LK_FP8 : LK_BF16;
+}
+
 static lk_status serving_take_row(lk_arena *arena, const lk_csv *csv, const int *at,
                                   lk_inference_run *run, lk_error *err) {
 	lk_model *model = LK_NEW(arena, lk_model);
@@ -116,7 +126,7 @@ static lk_status serving_take_row(lk_arena *arena, const lk_csv *csv, const int 
 	run->engine.dtype = LK_NVFP4;
 	if (strcmp(precision, "fp4") != 0 && !lk_dtype_parse(precision, &run->engine.dtype))
 		run->why_not = "the precision is not known";
-	run->engine.kv_dtype = run->engine.dtype >= LK_FP8 ? LK_FP8 : LK_BF16;
+	run->engine.kv_dtype = serving_cache(&run->engine);
 	lk_engine_take_mxfp4(&run->engine, true);
 	double workers = apart ? fmax(1, serving_number(csv, at[DECODE_WORKERS])) : 1;
 	run->served = (lk_served){.sequences = serving_number(csv, at[CONCURRENCY]) / workers,
