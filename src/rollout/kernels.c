@@ -19,11 +19,20 @@
 
 /* ---- which series runs ---- */
 
-/* Networks with experts are published in 8 bits with a scale per block. */
-static const char *narrow_format(const lk_engine *engine, lk_dtype dtype, bool experts) {
+/* Families whose publishers give 8-bit weights a scale per block (weight_block_size of their
+ * configs); others come with one per tensor. */
+bool lk_engine_has_blocks(const lk_engine *engine) {
+	static const char *const published[] = {"deepseek", "kimi", "qwen3", "minimax"};
+	if (engine->dtype != LK_FP8) return false;
+	for (int i = 0; i < (int)(sizeof published / sizeof *published); i++)
+		if (strncmp(engine->model->family, published[i], strlen(published[i])) == 0) return true;
+	return false;
+}
+
+static const char *format_name(const lk_engine *engine, lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return "nvfp4";
 	if (dtype < LK_FP8) return "bf16";
-	return experts || engine->model->experts > 0 ? "fp8_block" : "fp8";
+	return lk_engine_has_blocks(engine) ? "fp8_block" : "fp8";
 }
 
 /* Blocks of scales: vLLM's were timed outside of graphs, SGLang's on Blackwell with a packing of
@@ -54,14 +63,21 @@ static lk_law_format product_format(const char *name, lk_dtype dtype) {
 	return format;
 }
 
+/* Long runs are at the power limit, which short ones do not reach. */
+static void limit_power(const lk_device *device, lk_dtype dtype, lk_law_fit *fit) {
+	double *efficiency = law_number(fit, "efficiency");
+	*efficiency = fmin(*efficiency, lk_published_share(device, dtype));
+}
+
 static void take_product(const lk_engine *engine, const lk_device *device, lk_dtype dtype,
                          lk_decode_product *out) {
-	const char *name = narrow_format(engine, dtype, false),
+	const char *name = format_name(engine, dtype),
 			   *library = product_library(engine, name);
 	lk_law_fit plain;
 	out->format = product_format(name, dtype);
 	find_law(&lk_law_few, device, "linear", name, library, false, &out->few);
 	find_law(&lk_law_product, device, "linear", name, library, true, &out->many);
+	limit_power(device, dtype, &out->many);
 	/* A scale per tensor is known beforehand: the pass before converts, and the start is that of
 	 * 16 bits. So it is in 4 bits where norms and activations convert what they write. */
 	if (dtype < LK_FP8 || (strcmp(name, "fp8") != 0 &&
@@ -182,7 +198,7 @@ double lk_decode_state_s(const lk_decode_cache *cache, double sequences, double 
  * kernel widens them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of
  * experts). */
 static const char *experts_format(const lk_engine *engine, const lk_device *device) {
-	if (!engine->mxfp4_experts) return narrow_format(engine, engine->dtype, true);
+	if (!engine->mxfp4_experts) return format_name(engine, engine->dtype);
 	return device->peak_flops[LK_NVFP4] > 0 ? "mxfp4_mxfp8" : "mxfp4_weight_only";
 }
 
@@ -222,7 +238,8 @@ double lk_decode_experts_s(const lk_decode_kernels *kernels, const lk_engine *en
 	size[LK_EXPERTS_CHOICES] = size[LK_EXPERTS_REACH] * model->topk;
 	for (int t = 0; t < LK_EXPERT_TILES; t++)
 		size[LK_EXPERTS_PADDED + t] = hit * heights[t] * fmax(1, each / heights[t] + .5);
-	return fmin(lk_law_seconds(&kernels->experts, &call), lk_law_seconds(&kernels->quick, &call));
+	double seconds = lk_law_seconds(&kernels->experts, &call);
+	return rows > LK_LAW_FEW_ROWS ? seconds : fmin(seconds, lk_law_seconds(&kernels->quick, &call));
 }
 
 /* ---- the whole ---- */

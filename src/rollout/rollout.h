@@ -164,6 +164,8 @@ typedef struct lk_prices {
 	double draft_s;            /* share of an iteration's layers added by guessing */
 } lk_prices;
 
+/* Whether its 8-bit weights have a scale per block. */
+bool lk_engine_has_blocks(const lk_engine *engine);
 /* Whether the engine's GPUs are superchips with a Grace processor. */
 bool lk_engine_has_grace(const lk_engine *engine);
 /* Why generation with a network is not modelled; NULL: it is. */

@@ -96,8 +96,7 @@ static void serving_take_layout(const lk_csv *csv, const int *at, int first,
  * the cache: engines that do not compute them keep 16 bits, save on Blackwell, whose kernels read
  * 8. */
 static lk_dtype serving_cache(const lk_engine *engine) {
-	bool blocks = engine->dtype == LK_FP8 && engine->model->experts > 0,
-		 narrow = !blocks || engine->software->fuses ||
+	bool narrow = !lk_engine_has_blocks(engine) || engine->software->fuses ||
 	              engine->cluster->node[0].device->arch == LK_ARCH_BLACKWELL;
 	return narrow && engine->dtype >= LK_FP8 ? LK_FP8 : LK_BF16;
 }
