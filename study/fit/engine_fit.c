@@ -193,6 +193,15 @@ static lk_engine_numbers numbers_of(const double *x) {
 	return numbers;
 }
 
+/* Beyond this a miss counts by its logarithm: the row does something that its table does not state,
+ * such as guessing tokens. */
+static const double UNSTATED = .3;
+
+static double counted_miss(double ratio) {
+	double miss = fabs(log(ratio));
+	return miss > UNSTATED ? UNSTATED * (1 + log(miss / UNSTATED)) : miss;
+}
+
 static double engine_miss(const double *x, void *context) {
 	const lk_engine_rows *rows = context;
 	lk_engine_numbers numbers = numbers_of(x);
@@ -200,7 +209,7 @@ static double engine_miss(const double *x, void *context) {
 	for (size_t i = 0; i < rows->count; i++) {
 		if (!(rows->weight[i] > 0)) continue;
 		sum += rows->weight[i] *
-		       fabs(log(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]));
+		       counted_miss(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]);
 		used += rows->weight[i];
 	}
 	return used > 0 ? sum / used : 0;
