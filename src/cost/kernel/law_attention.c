@@ -134,12 +134,13 @@ double lk_attention_parts_of(const double *x, const lk_law_call *call, lk_attent
 	out->total = out->units * (out->splits * unit + out->keys * tau) / sms;
 	out->longest = out->most / out->splits * tau * x[ALONE] + unit;
 	out->memory = attention_bytes(size, out->window) / (x[MEMORY] * device->memory_rate);
+	double other = !cached ? 1 : group <= 1 ? x[LONE] : group > FEW_HEADS ? x[CROWD] : 1;
+	out->total *= other, out->longest *= other, out->memory *= other;
 	double most = fmax(out->total, fmax(out->longest, out->memory)), p = x[BLEND];
 	double sum =
 		pow(out->total / most, p) + pow(out->longest / most, p) + pow(out->memory / most, p);
 	out->start = x[START] * 1e-6 + (cached && out->most > x[SPLIT] ? x[COMBINE] * 1e-6 : 0);
-	double other = !cached ? 1 : group <= 1 ? x[LONE] : group > FEW_HEADS ? x[CROWD] : 1;
-	return other * most * pow(sum, 1 / p) + out->start;
+	return most * pow(sum, 1 / p) + out->start;
 }
 
 static double attention_seconds(const double *x, const lk_law_call *call) {
