@@ -28,7 +28,8 @@ static const lk_engine_software software[] = {
 	{"sglang", "tensorrt-llm", "sglang", false, false, true, 1024, 8192, 0.88, false, false, false},
 	{"vllm-rl", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
 	{"tensorrt-llm", "", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, false},
-	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, true},
+	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, true, 2048, 8192, 0.9, true, true,
+     true},
 	{"tensorrt-engine", "", "trtllm", true, true, false, 2048, 8192, 0.9, true, true, false},
 };
 enum { SOFTWARE = sizeof software / sizeof *software };

@@ -71,8 +71,7 @@ static void limit_power(const lk_device *device, lk_dtype dtype, lk_law_fit *fit
 
 static void take_product(const lk_engine *engine, const lk_device *device, lk_dtype dtype,
                          lk_decode_product *out) {
-	const char *name = format_name(engine, dtype),
-			   *library = product_library(engine, name);
+	const char *name = format_name(engine, dtype), *library = product_library(engine, name);
 	lk_law_fit plain;
 	out->format = product_format(name, dtype);
 	find_law(&lk_law_few, device, "linear", name, library, false, &out->few);
@@ -80,8 +79,8 @@ static void take_product(const lk_engine *engine, const lk_device *device, lk_dt
 	limit_power(device, dtype, &out->many);
 	/* A scale per tensor is known beforehand: the pass before converts, and the start is that of
 	 * 16 bits. So it is in 4 bits where norms and activations convert what they write. */
-	if (dtype < LK_FP8 || (strcmp(name, "fp8") != 0 &&
-	                       !(dtype == LK_NVFP4 && engine->software->fuses)))
+	if (dtype < LK_FP8 ||
+	    (strcmp(name, "fp8") != 0 && !(dtype == LK_NVFP4 && engine->software->fuses)))
 		return;
 	out->format.reads = 0;
 	find_law(&lk_law_few, device, "linear", "bf16", library, false, &plain);
@@ -115,8 +114,9 @@ static void take_attention(const lk_engine *engine, const lk_device *device,
 	out->call = (lk_law_call){.device = device, .format = lk_law_format_find("bf16")};
 	double *size = out->call.size;
 	if (out->latent) {
-		find_law(&lk_law_mla, device, narrow ? "attention_generation_fp8" : "attention_generation_bf16",
-		         "bf16", library, false, &out->attention);
+		find_law(&lk_law_mla, device,
+		         narrow ? "attention_generation_fp8" : "attention_generation_bf16", "bf16", library,
+		         false, &out->attention);
 		find_law(&lk_law_mla, device, "absorb_pre_generation", "bf16", library, false,
 		         &kernels->absorb[0]);
 		find_law(&lk_law_mla, device, "absorb_post_generation", "bf16", library, false,
@@ -204,8 +204,8 @@ static const char *experts_format(const lk_engine *engine, const lk_device *devi
 
 static void take_experts(const lk_engine *engine, const lk_device *device, lk_decode_kernels *out) {
 	const char *name = experts_format(engine, device);
-	const lk_law_series quick = {"experts", name, "moe_torch_flow_min_latency",
-	                             engine->software->library, "", false};
+	const lk_law_series quick = {
+		"experts", name, "moe_torch_flow_min_latency", engine->software->library, "", false};
 	find_law(&lk_law_experts, device, "experts", name, engine->software->library, false,
 	         &out->experts);
 	lk_law_find(&lk_law_experts, device, &quick, NULL, &out->quick);

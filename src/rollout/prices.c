@@ -1,13 +1,10 @@
 /* prices.c: the duration of an engine's iteration. With r rows (tokens that pass the layers) on
  * each of its GPUs, over all layers and heads:
  *
- *     products     the model of cost/kernel/gemm_model.c, each weight read once; of experts those
- *                  that r rows touch, E (1 - (1 - k/E)^r) of E
- *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
- *                  latent space at the tensor cores' reached rate; prompts: pairs of query and
- *                  key at the published rate of fused attention
- *     recurrences  decode: the state of each sequence read and written; prompts: the operations of
- *                  the scan
+ *     products     the laws of isolated products; of experts those that r rows reach (kernels.c)
+ *     attention    decode: the laws of isolated attention over the cache; prompts: pairs of query
+ *                  and key at the published rate of fused attention
+ *     recurrences  decode: a step of each sequence's state; prompts: the operations of the scan
  *     exchange     two all-reduces per layer among the GPUs that split it; if they attend to their
  *                  own sequences, they only split experts, with an all-gather and a reduce-scatter
  *                  around them
@@ -54,8 +51,7 @@ static double price_kernel(struct pricing *pricing, double seconds) {
 static double price_product(struct pricing *pricing, const lk_decode_product *product, double m,
                             double n, double k) {
 	if (!(m > 0 && n > 0 && k > 0)) return 0;
-	return price_kernel(pricing,
-	                    lk_decode_product_s(&pricing->kernels, product, fmax(1, m), n, k));
+	return price_kernel(pricing, lk_decode_product_s(&pricing->kernels, product, fmax(1, m), n, k));
 }
 
 static double price_pass(struct pricing *pricing, double bytes) {
@@ -245,8 +241,8 @@ static double price_head(struct pricing *pricing, double rows) {
 		return price_product(pricing, &pricing->kernels.wide, rows, vocab, engine->model->hidden) +
 		       3 * price_pass(pricing, rows * vocab * 4);
 	}
-	double seconds =
-		price_product(pricing, &pricing->kernels.wide, rows, vocab / engine->tp, engine->model->hidden);
+	double seconds = price_product(pricing, &pricing->kernels.wide, rows, vocab / engine->tp,
+	                               engine->model->hidden);
 	if (engine->tp > 1) seconds += price_collective(pricing, LK_COLL_ALLGATHER, rows * vocab * 2);
 	return seconds + 3 * price_pass(pricing, rows * vocab * 4);
 }
@@ -317,7 +313,8 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 		if (at == LK_PRICE_WINDOWS) at--; /* counted with the last: networks have two */
 		out->layers[at]++;
 		out->pair_s[at] += pair;
-		out->attention_floor_s += lk_decode_attention_s(&out->cache, 1, 1, INFINITY) / out->attention;
+		out->attention_floor_s +=
+			lk_decode_attention_s(&out->cache, 1, 1, INFINITY) / out->attention;
 	}
 }
 

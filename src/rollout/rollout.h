@@ -146,22 +146,22 @@ enum { LK_PRICE_ROWS = 160, LK_PRICE_WINDOWS = 4 };
 typedef struct lk_prices {
 	double products_s[LK_PRICE_ROWS], exchange_s[LK_PRICE_ROWS], head_s[LK_PRICE_ROWS];
 	int windows;
-	double window[LK_PRICE_WINDOWS];    /* tokens; INFINITY: all */
-	double layers[LK_PRICE_WINDOWS];    /* that attend so */
-	double pair_s[LK_PRICE_WINDOWS];    /* per pair of query and key of a prompt */
+	double window[LK_PRICE_WINDOWS]; /* tokens; INFINITY: all */
+	double layers[LK_PRICE_WINDOWS]; /* that attend so */
+	double pair_s[LK_PRICE_WINDOWS]; /* per pair of query and key of a prompt */
 	lk_decode_cache cache;
-	double attention;  /* factor on attention's rate */
-	double shares;     /* batches that the sequences are divided into */
-	double attention_floor_s;  /* of all layers' attention kernels */
+	double attention;           /* factor on attention's rate */
+	double shares;              /* batches that the sequences are divided into */
+	double attention_floor_s;   /* of all layers' attention kernels */
 	double state_layers, state; /* layers with a recurrence, elements of its state on a GPU */
-	double scan_s;  /* of recurrences per prompt token */
-	double step_s, sequence_s; /* host */
-	double issue_s;            /* host: launches of an iteration outside CUDA graphs */
-	bool eager;                /* no CUDA graphs */
-	bool overlaps;             /* host and device partly hide each other */
-	double taken;              /* tokens that a sequence gains per iteration */
-	double rows;               /* rows per sequence and iteration */
-	double draft_s;            /* share of an iteration's layers added by guessing */
+	double scan_s;              /* of recurrences per prompt token */
+	double step_s, sequence_s;  /* host */
+	double issue_s;             /* host: launches of an iteration outside CUDA graphs */
+	bool eager;                 /* no CUDA graphs */
+	bool overlaps;              /* host and device partly hide each other */
+	double taken;               /* tokens that a sequence gains per iteration */
+	double rows;                /* rows per sequence and iteration */
+	double draft_s;             /* share of an iteration's layers added by guessing */
 } lk_prices;
 
 /* Whether its 8-bit weights have a scale per block. */

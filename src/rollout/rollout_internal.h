@@ -22,7 +22,7 @@ typedef struct lk_decode_kernels {
 	lk_decode_product inside, wide; /* in the layers' format; in 16 bits */
 	lk_law_format expert_format;
 	lk_law_fit experts, quick; /* of a network with experts; the kernel for few rows */
-	lk_law_fit absorb[2]; /* products into and out of a latent space */
+	lk_law_fit absorb[2];      /* products into and out of a latent space */
 	lk_decode_cache cache;
 	double reduce_start_s; /* the engines' own all-reduce */
 	double reduce_again_s; /* its second step */
