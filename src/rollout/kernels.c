@@ -41,10 +41,26 @@ static const char *product_library(const lk_engine *engine, const char *format) 
 	return strcmp(format, "fp8_block") == 0 ? "trtllm" : engine->software->library;
 }
 
-static bool find_law(const lk_law *law, const lk_device *device, const char *kind,
-                     const char *format, const char *library, bool sustained, lk_law_fit *out) {
+static void find_kernel(const lk_law *law, const lk_device *device, const lk_law_series *series,
+                        lk_kernel_law *out) {
+	lk_law_fit *own = &out->fits[0], *other = &out->fits[1];
+	out->count = lk_law_find(law, device, series, NULL, own);
+	if (out->count == 0 || own->basis > LK_LAW_SERIES) return;
+	if (!lk_law_find(law, device, series, device, other) || other->basis != LK_LAW_RELATIVE) return;
+	const lk_device *relative = lk_device_find(other->row->subject);
+	out->count += relative && relative->memory_rate < device->memory_rate;
+}
+
+static void find_law(const lk_law *law, const lk_device *device, const char *kind,
+                     const char *format, const char *library, bool sustained, lk_kernel_law *out) {
 	const lk_law_series series = {kind, format, "", library, "", sustained};
-	return lk_law_find(law, device, &series, NULL, out);
+	find_kernel(law, device, &series, out);
+}
+
+static double kernel_seconds(const lk_kernel_law *law, const lk_law_call *call) {
+	double least = INFINITY;
+	for (int i = 0; i < law->count; i++) least = fmin(least, lk_law_seconds(&law->fits[i], call));
+	return least;
 }
 
 /* ---- products ---- */
@@ -64,15 +80,21 @@ static lk_law_format product_format(const char *name, lk_dtype dtype) {
 }
 
 /* Long runs are at the power limit, which short ones do not reach. */
-static void limit_power(const lk_device *device, lk_dtype dtype, lk_law_fit *fit) {
-	double *efficiency = law_number(fit, "efficiency");
-	*efficiency = fmin(*efficiency, lk_published_share(device, dtype));
+static void limit_power(const lk_device *device, lk_dtype dtype, lk_kernel_law *law) {
+	for (int i = 0; i < law->count; i++) {
+		double *efficiency = law_number(&law->fits[i], "efficiency");
+		*efficiency = fmin(*efficiency, lk_published_share(device, dtype));
+	}
+}
+
+static void scale_arithmetic(lk_kernel_law *law, double share) {
+	for (int i = 0; i < law->count; i++) *law_number(&law->fits[i], "efficiency") *= share;
 }
 
 static void take_product(const lk_engine *engine, const lk_device *device, lk_dtype dtype,
                          lk_decode_product *out) {
 	const char *name = format_name(engine, dtype), *library = product_library(engine, name);
-	lk_law_fit plain;
+	lk_kernel_law plain;
 	out->format = product_format(name, dtype);
 	find_law(&lk_law_few, device, "linear", name, library, false, &out->few);
 	find_law(&lk_law_product, device, "linear", name, library, true, &out->many);
@@ -84,17 +106,19 @@ static void take_product(const lk_engine *engine, const lk_device *device, lk_dt
 		return;
 	out->format.reads = 0;
 	find_law(&lk_law_few, device, "linear", "bf16", library, false, &plain);
-	double *start = law_number(&out->few, "start_us");
-	*start = fmin(*start, *law_number(&plain, "start_us"));
+	for (int i = 0; i < out->few.count && plain.count > 0; i++) {
+		double *start = law_number(&out->few.fits[i], "start_us");
+		*start = fmin(*start, *law_number(&plain.fits[0], "start_us"));
+	}
 }
 
 double lk_decode_product_s(const lk_decode_kernels *kernels, const lk_decode_product *product,
                            double m, double n, double k) {
 	lk_law_call call = {kernels->device, &product->format, {fmin(m, LK_LAW_FEW_ROWS), n, k}};
-	double seconds = lk_law_seconds(&product->few, &call);
+	double seconds = kernel_seconds(&product->few, &call);
 	if (!(m > LK_LAW_FEW_ROWS)) return seconds;
 	call.size[0] = m;
-	return fmax(seconds, lk_law_seconds(&product->many, &call));
+	return fmax(seconds, kernel_seconds(&product->many, &call));
 }
 
 /* ---- attention ---- */
@@ -147,7 +171,7 @@ double lk_decode_attention_s(const lk_decode_cache *cache, double sequences, dou
 	call.size[batch] = fmax(1, sequences);
 	call.size[at] = fmax(keys * cache->width, call.size[queries]);
 	if (!cache->latent) call.size[LK_ATTENTION_WINDOW] = isfinite(window) ? window : 0;
-	return lk_law_seconds(&cache->attention, &call);
+	return kernel_seconds(&cache->attention, &call);
 }
 
 double lk_decode_absorb_s(const lk_decode_kernels *kernels, double rows) {
@@ -157,7 +181,7 @@ double lk_decode_absorb_s(const lk_decode_kernels *kernels, double rows) {
 		call.size[LK_MLA_BATCH] = fmax(1, rows);
 		call.size[LK_MLA_QUERIES] = 1;
 		call.size[LK_MLA_PART] = LK_MLA_ABSORB;
-		seconds += lk_law_seconds(&kernels->absorb[i], &call);
+		seconds += kernel_seconds(&kernels->absorb[i], &call);
 	}
 	return seconds;
 }
@@ -187,9 +211,9 @@ double lk_decode_state_s(const lk_decode_cache *cache, double sequences, double 
 	                             .channels = sqrt(state)};
 	lk_law_call call = {.device = cache->call.device, .format = cache->call.format};
 	lk_state_amounts(&step, &call);
-	double seconds = lk_law_seconds(&cache->step, &call);
+	double seconds = kernel_seconds(&cache->step, &call);
 	lk_state_amounts(&taps, &call);
-	return seconds + lk_law_seconds(&cache->convolution, &call);
+	return seconds + kernel_seconds(&cache->convolution, &call);
 }
 
 /* ---- experts ---- */
@@ -208,9 +232,9 @@ static void take_experts(const lk_engine *engine, const lk_device *device, lk_de
 		"experts", name, "moe_torch_flow_min_latency", engine->software->library, "", false};
 	find_law(&lk_law_experts, device, "experts", name, engine->software->library, false,
 	         &out->experts);
-	lk_law_find(&lk_law_experts, device, &quick, NULL, &out->quick);
-	*law_number(&out->experts, "efficiency") *= engine->numbers.experts;
-	*law_number(&out->quick, "efficiency") *= engine->numbers.experts;
+	find_kernel(&lk_law_experts, device, &quick, &out->quick);
+	scale_arithmetic(&out->experts, engine->numbers.experts);
+	scale_arithmetic(&out->quick, engine->numbers.experts);
 	out->expert_format = product_format(name, engine->mxfp4_experts ? LK_BF16 : engine->dtype);
 }
 
@@ -238,8 +262,8 @@ double lk_decode_experts_s(const lk_decode_kernels *kernels, const lk_engine *en
 	size[LK_EXPERTS_CHOICES] = size[LK_EXPERTS_REACH] * model->topk;
 	for (int t = 0; t < LK_EXPERT_TILES; t++)
 		size[LK_EXPERTS_PADDED + t] = hit * heights[t] * fmax(1, each / heights[t] + .5);
-	double seconds = lk_law_seconds(&kernels->experts, &call);
-	return rows > LK_LAW_FEW_ROWS ? seconds : fmin(seconds, lk_law_seconds(&kernels->quick, &call));
+	double seconds = kernel_seconds(&kernels->experts, &call);
+	return rows > LK_LAW_FEW_ROWS ? seconds : fmin(seconds, kernel_seconds(&kernels->quick, &call));
 }
 
 /* ---- the whole ---- */

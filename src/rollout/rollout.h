@@ -132,10 +132,17 @@ typedef struct lk_engine_memory {
 /* `length`: typical tokens of a finished sequence; layers with a window keep at most that many. */
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
 
+/* What runs on a device: its own series, and that of a relative with slower memory, whose kernels
+ * run there too. */
+typedef struct lk_kernel_law {
+	lk_law_fit fits[2];
+	int count;
+} lk_kernel_law;
+
 /* Kernels whose time follows from the sequences and what they have cached (kernels.c). */
 typedef struct lk_decode_cache {
-	lk_law_fit attention, step, convolution; /* the last two of recurrences */
-	lk_law_call call;                        /* of attention, but for sequences and keys */
+	lk_kernel_law attention, step, convolution; /* the last two of recurrences */
+	lk_law_call call;                           /* of attention, but for sequences and keys */
 	bool latent;
 	double width; /* of a cached token, over that of the law */
 } lk_decode_cache;

@@ -13,7 +13,7 @@ double lk_engine_split(const lk_engine *engine);
 /* A product with a weight: of up to LK_LAW_FEW_ROWS rows, of more. */
 typedef struct lk_decode_product {
 	lk_law_format format;
-	lk_law_fit few, many;
+	lk_kernel_law few, many;
 } lk_decode_product;
 
 /* Kernels of an iteration (kernels.c). */
@@ -21,8 +21,8 @@ typedef struct lk_decode_kernels {
 	const lk_device *device;
 	lk_decode_product inside, wide; /* in the layers' format; in 16 bits */
 	lk_law_format expert_format;
-	lk_law_fit experts, quick; /* of a network with experts; the kernel for few rows */
-	lk_law_fit absorb[2];      /* products into and out of a latent space */
+	lk_kernel_law experts, quick; /* of a network with experts; the kernel for few rows */
+	lk_kernel_law absorb[2];      /* products into and out of a latent space */
 	lk_decode_cache cache;
 	double reduce_start_s; /* the engines' own all-reduce */
 	double reduce_again_s; /* its second step */

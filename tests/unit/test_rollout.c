@@ -509,13 +509,45 @@ static void terms_are_the_simulation(void **state) {
 
 /* ---- all engines ---- */
 
-static double token_time(const char *model, const char *gpu, int tp, const lk_served *served) {
+static double token_time_of(const char *software, const char *model, const char *gpu, int tp,
+                            lk_dtype dtype, const lk_served *served) {
 	struct bench bench = bench_of(model, gpu, tp);
+	bench.engine.software = lk_engine_software_find(software);
+	bench.engine.numbers = lk_engine_numbers_of(bench.engine.software);
+	bench.engine.dtype = dtype;
 	bench_ready(&bench);
 	double first, token = lk_serving_token(&bench.engine, &bench.prices, served, &first);
 	assert_true(token > 0 && first > token);
 	lk_arena_free(&bench.arena);
 	return token;
+}
+
+static double token_time(const char *model, const char *gpu, int tp, const lk_served *served) {
+	return token_time_of("vllm", model, gpu, tp, LK_BF16, served);
+}
+
+/* Under each software and format, more requests are never faster, nor is an older GPU. */
+static void newer_devices_are_never_slower(void **state) {
+	(void)state;
+	const char *const models[] = {"llama3.1-70b", "qwen3-30b-a3b", "deepseek-v3"},
+					  *const softwares[] = {"vllm", "sglang", "tensorrt-llm"},
+					  *const gpus[] = {"h100-sxm", "h200", "b200"};
+	for (int m = 0; m < 3; m++)
+		for (int e = 0; e < 3; e++)
+			for (int narrow = 0; narrow < 2; narrow++) {
+				double before[3] = {0};
+				for (double n = 1; n <= 256; n *= 4) {
+					double older = INFINITY;
+					for (int g = 0; g < 3; g++) {
+						const lk_served served = {n, 1024, 512, false};
+						double token = token_time_of(softwares[e], models[m], gpus[g], 8,
+						                             narrow ? LK_FP8 : LK_BF16, &served);
+						if (g == 1) assert_true(token <= older * 1.001); /* of one family */
+						assert_true(token >= before[g]);
+						older = before[g] = token;
+					}
+				}
+			}
 }
 
 /* Served requests: a larger batch is never faster, nor is a GPU with slower memory; GPUs split
@@ -605,6 +637,7 @@ int main(void) {
 		cmocka_unit_test(experts_in_four_bits),
 		cmocka_unit_test(terms_are_the_simulation),
 		cmocka_unit_test(tokens_of_served_requests),
+		cmocka_unit_test(newer_devices_are_never_slower),
 		cmocka_unit_test(more_engines_are_never_slower),
 		cmocka_unit_test(ten_thousand_in_a_second),
 	};
