@@ -20,7 +20,7 @@
 /* ---- which series runs ---- */
 
 /* Families whose publishers give 8-bit weights a scale per block (weight_block_size of their
- * configs); others come with one per tensor. */
+ * configs; the list is not checked against them); others come with one per tensor. */
 bool lk_engine_has_blocks(const lk_engine *engine) {
 	static const char *const published[] = {"deepseek", "kimi", "qwen3", "minimax"};
 	if (engine->dtype != LK_FP8) return false;
@@ -35,8 +35,8 @@ static const char *format_name(const lk_engine *engine, lk_dtype dtype) {
 	return lk_engine_has_blocks(engine) ? "fp8_block" : "fp8";
 }
 
-/* Blocks of scales: vLLM's were timed outside of graphs, SGLang's on Blackwell with a packing of
- * scales that its servers skip. All three can call TensorRT-LLM's kernels, through FlashInfer. */
+/* Blocks of scales: vLLM's were timed outside of graphs. SGLang's on Blackwell make served requests
+ * a third too slow. An assumption: both run kernels as quick as TensorRT-LLM's. */
 static const char *product_library(const lk_engine *engine, const char *format) {
 	return strcmp(format, "fp8_block") == 0 ? "trtllm" : engine->software->library;
 }
