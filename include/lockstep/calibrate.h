@@ -30,7 +30,8 @@ typedef struct lk_calibrate_request {
 	/* ops, kernels, collectives, memory, slowdown, models, inference, runs or host */
 	const char *kind;
 	const char *table; /* the measurements, .csv or .csv.gz, "-": standard input; not of "host" */
-	const char *const *more; /* "runs" only: further tables, fitted together with it */
+	const char *const *more; /* "runs", "collectives", "inference": further tables, fitted
+	                          * together with it */
 	int more_count;
 	const char *source; /* their origin in words; in every row */
 	const char *date;   /* YYYY-MM-DD; default: today */

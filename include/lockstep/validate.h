@@ -65,8 +65,10 @@ typedef struct lk_validate_request {
 	bool scaling;   /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
 	bool mlperf;    /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */
 	bool inference; /* throughput of inference engines: inference_throughput.csv */
-	bool rl;        /* steps of reinforcement learning: rl_runs.csv */
-	bool refit;     /* weight updates to the engines: weight_update.csv */
+	bool serving;   /* time per token of served requests: serving_2026.csv */
+	bool first_token;      /* with `serving`: the time to the first token instead */
+	bool rl;               /* steps of reinforcement learning: rl_runs.csv */
+	bool refit;            /* weight updates to the engines: weight_update.csv */
 	const char *overheads; /* with `dlrm`: host time by operation, T1 to T5; NULL: the tables next
 	                          to `table` */
 	bool cross; /* predict every row from a fit to the other folds, instead of the current

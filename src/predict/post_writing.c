@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "predict/predict.h"
 #include "predict/predict_internal.h"
+#include "base/text.h"
 #include "rollout/rollout.h"
 
 lk_predict_request lk_post_writing_request(const lk_post *post) {
@@ -22,7 +23,9 @@ lk_predict_request lk_post_writing_request(const lk_post *post) {
 	writing.cuda_graphs = post->said.eager > 0 ? -1 : 0;
 	writing.prompt = request->prompt, writing.response = request->response;
 	writing.response_max = request->response_max, writing.lengths = request->lengths;
-	writing.samples = request->samples, writing.engine = request->engine;
+	writing.samples = request->samples;
+	writing.engine =
+		!request->engine || lk_same_name(request->engine, "vllm") ? "vllm-rl" : request->engine;
 	writing.gpu_mem_util = request->gpu_mem_util;
 	writing.max_sequences = request->max_sequences, writing.max_tokens = request->max_tokens;
 	writing.prefix_caching = request->prefix_caching;

@@ -46,6 +46,8 @@ lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_err
  * none; else NULL. */
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
                               const lk_model *model, lk_prediction *out, lk_error *err);
+/* Measured over predicted times of generation: eight of ten rows are within. */
+void lk_generation_range(double *low, double *high);
 
 /* ---- steps of reinforcement learning ---- */
 

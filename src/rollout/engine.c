@@ -20,13 +20,17 @@
 /* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's assumed equal
  * except for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
- * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
+ * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. "vllm-rl"
+ * is vLLM in a framework of reinforcement learning, which also asks for the probability of every
+ * token: its host takes longer. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", false, false, 1024, 8192, 0.9, false, false, false},
-	{"sglang", "tensorrt-llm", false, true, 1024, 8192, 0.88, false, false, false},
-	{"tensorrt-llm", "", true, true, 2048, 8192, 0.9, true, true, false},
-	{"tensorrt-llm-1.0", "tensorrt-llm", true, true, 2048, 8192, 0.9, true, true, true},
-	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true, true, false},
+	{"vllm", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
+	{"sglang", "tensorrt-llm", "sglang", false, false, true, 1024, 8192, 0.88, false, false, false},
+	{"vllm-rl", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
+	{"tensorrt-llm", "", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, false},
+	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, true, 2048, 8192, 0.9, true, true,
+     true},
+	{"tensorrt-engine", "", "trtllm", true, true, false, 2048, 8192, 0.9, true, true, false},
 };
 enum { SOFTWARE = sizeof software / sizeof *software };
 
@@ -45,10 +49,10 @@ const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of
 }
 
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
-	{"attention", 0.7, 0.1, 1, true},   {"products", 0.9, 0.1, 1.2, true},
-	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2.5, 0.5, 20, true},
+	{"attention", 1, 0.1, 1.2, true},   {"products", 1, 0.1, 1.2, true},
+	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2, 0.5, 20, true},
 	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
-	{"launch_us", 10, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
+	{"launch_us", 30, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
 	{"early_us", 5, 0.1, 200, true},
 };
 
@@ -63,13 +67,14 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index) {
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *all = lk_calibration_find(calibration, "generation", "all", ""),
+							 *alike = lk_calibration_find(calibration, "generation", of->alike, ""),
 							 *row = lk_calibration_find(calibration, "generation", of->name, "");
-	if (!row && *of->alike) row = lk_calibration_find(calibration, "generation", of->alike, "");
 	lk_engine_numbers numbers;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
 		const lk_fit_number *limit = &lk_engine_number_limits[i];
-		*lk_engine_number(&numbers, i) = lk_calibration_value(
-			row, limit->name, lk_calibration_value(all, limit->name, limit->start));
+		double value = lk_calibration_value(all, limit->name, limit->start);
+		value = lk_calibration_value(alike, limit->name, value);
+		*lk_engine_number(&numbers, i) = lk_calibration_value(row, limit->name, value);
 	}
 	return numbers;
 }

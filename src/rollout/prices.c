@@ -1,13 +1,10 @@
 /* prices.c: the duration of an engine's iteration. With r rows (tokens that pass the layers) on
  * each of its GPUs, over all layers and heads:
  *
- *     products     the model of cost/kernel/gemm_model.c, each weight read once; of experts those
- *                  that r rows touch, E (1 - (1 - k/E)^r) of E
- *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
- *                  latent space at the tensor cores' reached rate; prompts: pairs of query and
- *                  key at the published rate of fused attention
- *     recurrences  decode: the state of each sequence read and written; prompts: the operations of
- *                  the scan
+ *     products     the laws of isolated products; of experts those that r rows reach (kernels.c)
+ *     attention    decode: the laws of isolated attention over the cache; prompts: pairs of query
+ *                  and key at the published rate of fused attention
+ *     recurrences  decode: a step of each sequence's state; prompts: the operations of the scan
  *     exchange     two all-reduces per layer among the GPUs that split it; if they attend to their
  *                  own sequences, they only split experts, with an all-gather and a reduce-scatter
  *                  around them
@@ -37,9 +34,7 @@ const char *const lk_generation_part_labels[LK_GENERATION_PARTS] = {
 struct pricing {
 	const lk_engine *engine;
 	const lk_device *device;
-	lk_gemm_numbers gemm, wide; /* of the layers' format; of 16 bits */
-	lk_gemm_numbers expert;     /* in the format of the experts' products */
-	lk_dtype expert_dtype;
+	lk_decode_kernels kernels;
 	double stream; /* bytes/s of passes over activations */
 	double narrow; /* bytes per element of the layers' operands */
 	double floor_s;
@@ -47,43 +42,32 @@ struct pricing {
 	double launches;      /* per iteration, counted while it is priced */
 };
 
-/* `share`: of the tensor cores' rate; bytes move as in other products. */
-static lk_gemm_numbers gemm_numbers(const lk_engine *engine, const lk_device *device,
-                                    lk_dtype dtype, double share) {
-	lk_gemm_numbers numbers;
-	double sustained = lk_sustained_flops(device, dtype) / lk_peak_flops(device, dtype);
-	lk_gemm_numbers_of(device, dtype, &numbers);
-	numbers.efficiency = fmin(numbers.efficiency, sustained) * engine->numbers.products * share;
-	numbers.memory = fmin(numbers.memory, 0.95) * engine->numbers.products;
-	numbers.floor_s = engine->numbers.floor_us * 1e-6;
-	return numbers;
-}
-
-/* `weight`: bytes per element of the n x k matrix, which may be stored narrower than it is
- * multiplied. */
-static double price_kept_product(struct pricing *pricing, const lk_gemm_numbers *numbers,
-                                 lk_dtype dtype, double weight, double batch, double m, double n,
-                                 double k) {
-	if (!(m > 0 && n > 0 && k > 0)) return 0;
-	const lk_gemm_shape shape = {dtype, batch, fmax(1, m), n, k};
-	double bytes = batch * (n * k * weight + m * k * lk_dtype_bytes(dtype) + m * n * 2);
+static double price_kernel(struct pricing *pricing, double seconds) {
 	pricing->launches++;
-	return lk_gemm_formula(numbers, pricing->device, &shape, bytes, NULL);
+	return seconds / pricing->engine->numbers.products;
 }
 
-static double price_product(struct pricing *pricing, const lk_gemm_numbers *numbers, lk_dtype dtype,
-                            double batch, double m, double n, double k) {
-	return price_kept_product(pricing, numbers, dtype, lk_dtype_bytes(dtype), batch, m, n, k);
-}
-
-/* A product within a layer. */
-static double price_inside(struct pricing *pricing, double m, double n, double k) {
-	return price_product(pricing, &pricing->gemm, pricing->engine->dtype, 1, m, n, k);
+/* A product with a weight. */
+static double price_product(struct pricing *pricing, const lk_decode_product *product, double m,
+                            double n, double k) {
+	if (!(m > 0 && n > 0 && k > 0)) return 0;
+	return price_kernel(pricing, lk_decode_product_s(&pricing->kernels, product, fmax(1, m), n, k));
 }
 
 static double price_pass(struct pricing *pricing, double bytes) {
 	pricing->launches++;
 	return bytes / pricing->stream + pricing->floor_s;
+}
+
+/* A product within a layer. Where its scale is known, and nothing before converts the rows, a pass
+ * does. */
+static double price_inside(struct pricing *pricing, double m, double n, double k) {
+	const lk_engine *engine = pricing->engine;
+	const lk_decode_product *product = &pricing->kernels.inside;
+	bool casts = engine->dtype >= LK_FP8 && product->format.reads == 0 && !engine->software->fuses;
+	if (!(m > 0 && n > 0 && k > 0)) return 0;
+	return (casts ? price_pass(pricing, m * k * (2 + pricing->narrow)) : 0) +
+	       price_product(pricing, product, m, n, k);
 }
 
 /* Residual stream and its normalised copy: read twice, written twice. */
@@ -117,8 +101,7 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 		   rope = model->qk_rope, q = heads * (model->qk_nope + rope);
 	double seconds = price_inside(pricing, rows, model->q_lora + latent + rope, h);
 	seconds += price_inside(pricing, rows, q, model->q_lora > 0 ? model->q_lora : h);
-	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, latent, model->qk_nope);
-	seconds += price_product(pricing, &pricing->wide, LK_BF16, heads, rows, model->v_dim, latent);
+	seconds += price_kernel(pricing, lk_decode_absorb_s(&pricing->kernels, rows));
 	seconds += price_pass(pricing, rows * (model->q_lora + latent + q) * 4);
 	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
 }
@@ -166,24 +149,11 @@ static double price_gated(struct pricing *pricing, double rows, double width) {
 static double price_experts(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
-	double h = model->hidden, slices = (double)engine->tp / engine->ep,
-		   inner = model->expert_ffn / slices, local = (double)model->experts / engine->ep;
-	double touched = local * -expm1(rows * log1p(-(double)model->topk / model->experts));
-	if (model->topk >= model->experts) touched = local;
-	touched = fmin(local, fmax(touched, fmin(1, local)));
-	double routed = rows * model->topk / engine->ep, each = routed / touched;
-	double kept = engine->mxfp4_experts ? lk_engine_mxfp4_bytes : lk_dtype_bytes(engine->dtype);
 	double own = own_rows(engine, rows);
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
-	seconds += price_pass(pricing, own * model->experts * 6); /* choice of experts */
-	/* to their experts, each row read once; operands are in the products' format */
-	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
-	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
-	                              each, inner * (model->gated ? 2 : 1), h);
-	seconds += price_pass(pricing, routed * inner * (4 + pricing->narrow));
-	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
-	                              each, h, inner);
-	seconds += price_pass(pricing, routed * h * 2 + rows * h * 4); /* and back */
+	double seconds =
+		price_product(pricing, &pricing->kernels.wide, own, model->experts, model->hidden);
+	seconds += price_kernel(pricing, lk_decode_experts_s(&pricing->kernels, engine, rows));
+	pricing->launches += 6; /* its kernels */
 	if (model->shared_ffn > 0)
 		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
 	return seconds;
@@ -202,7 +172,10 @@ static double price_ffn(struct pricing *pricing, const lk_layer *layer, double r
 
 static double price_collective(struct pricing *pricing, lk_coll_kind kind, double bytes) {
 	pricing->launches++;
-	return lk_collective_cost(kind, &pricing->group, bytes).seconds;
+	double seconds = lk_collective_cost(kind, &pricing->group, bytes).seconds;
+	return kind == LK_COLL_ALLREDUCE
+	           ? fmin(seconds, lk_decode_allreduce_s(&pricing->kernels, &pricing->group, bytes))
+	           : seconds;
 }
 
 static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
@@ -265,11 +238,10 @@ static double price_head(struct pricing *pricing, double rows) {
 	double vocab = engine->model->vocab;
 	if (engine->attention_dp) {
 		rows = fmax(1, rows / engine->tp);
-		return price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab,
-		                     engine->model->hidden) +
+		return price_product(pricing, &pricing->kernels.wide, rows, vocab, engine->model->hidden) +
 		       3 * price_pass(pricing, rows * vocab * 4);
 	}
-	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, rows, vocab / engine->tp,
+	double seconds = price_product(pricing, &pricing->kernels.wide, rows, vocab / engine->tp,
 	                               engine->model->hidden);
 	if (engine->tp > 1) seconds += price_collective(pricing, LK_COLL_ALLGATHER, rows * vocab * 2);
 	return seconds + 3 * price_pass(pricing, rows * vocab * 4);
@@ -288,23 +260,6 @@ static void fill_tables(struct pricing *pricing, lk_prices *out) {
 }
 
 /* ---- attention ---- */
-
-/* Seconds per cached token in one layer: bytes on a GPU, at least the arithmetic of latent
- * attention, whose heads all read the same bytes. */
-static double price_cached(const struct pricing *pricing) {
-	const lk_engine *engine = pricing->engine;
-	const lk_model *model = engine->model;
-	double share = engine->attention_dp ? engine->tp : 1;
-	double bytes =
-		lk_engine_token_bytes(engine) / (pricing->device->memory_rate * engine->numbers.attention);
-	double heads = (double)model->heads / (engine->attention_dp ? 1 : engine->tp);
-	double width = model->attention == LK_ATTN_MLA ? 2.0 * model->kv_lora + model->qk_rope
-	                                               : 2.0 * model->head_dim;
-	double flops = 2 * heads * width * (1 + engine->draft);
-	double arithmetic =
-		flops / (lk_sustained_flops(pricing->device, LK_BF16) * engine->numbers.attention);
-	return fmax(bytes, arithmetic) / share / engine->pp;
-}
 
 static double price_pair(const struct pricing *pricing) {
 	const lk_engine *engine = pricing->engine;
@@ -330,22 +285,23 @@ static double price_pair(const struct pricing *pricing) {
 /* Kernels that scan a prompt in chunks reach this share of the products' rate: an assumption. */
 static const double SCAN_SHARE = 0.3;
 
-/* A recurrence reads and writes its state once per sequence and iteration. */
 static void add_states(const struct pricing *pricing, int layer, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
 	lk_recurrence recurrence = lk_model_recurrence(engine->model, layer);
-	double bandwidth = pricing->device->memory_rate * engine->numbers.attention,
-		   rate = lk_sustained_flops(pricing->device, LK_BF16) * engine->numbers.products,
-		   share = (double)engine->tp * engine->pp;
+	double rate = lk_sustained_flops(pricing->device, LK_BF16) * engine->numbers.products;
 	if (!(recurrence.state > 0)) return;
-	out->state_s += 2 * recurrence.state * LK_STATE_BYTES / bandwidth / share;
-	out->scan_s += 2 * recurrence.core / (rate * SCAN_SHARE) / share;
-	out->attention_floor_s += pricing->floor_s;
+	out->state = recurrence.state / lk_engine_split(engine);
+	out->state_layers++;
+	out->scan_s += 2 * recurrence.core / (rate * SCAN_SHARE) / engine->tp / engine->pp;
+	out->attention_floor_s += lk_decode_state_s(&out->cache, 1, 0) / out->attention;
 }
 
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
-	double cached = price_cached(pricing), pair = price_pair(pricing);
+	double pair = price_pair(pricing);
+	out->cache = pricing->kernels.cache;
+	out->attention = engine->numbers.attention;
+	out->shares = engine->pp * (engine->attention_dp ? engine->tp : 1.0);
 	for (int i = 0; i < engine->model->layers; i++) {
 		double window = lk_model_window(engine->model, i);
 		add_states(pricing, i, out);
@@ -355,10 +311,23 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 		while (at < out->windows && out->window[at] != window) at++;
 		if (at == out->windows && at < LK_PRICE_WINDOWS) out->window[out->windows++] = window;
 		if (at == LK_PRICE_WINDOWS) at--; /* counted with the last: networks have two */
-		out->context_s[at] += cached;
+		out->layers[at]++;
 		out->pair_s[at] += pair;
-		out->attention_floor_s += pricing->floor_s;
+		out->attention_floor_s +=
+			lk_decode_attention_s(&out->cache, 1, 1, INFINITY) / out->attention;
 	}
+}
+
+/* Attention over the cache and steps of recurrences, of all layers. */
+static double attention_at(const lk_prices *prices, double sequences, double mean) {
+	double seconds = 0, each = sequences / prices->shares;
+	if (!(sequences > 0)) return 0;
+	for (int i = 0; i < prices->windows; i++)
+		seconds += prices->layers[i] *
+		           lk_decode_attention_s(&prices->cache, each, mean, prices->window[i]);
+	if (prices->state_layers > 0)
+		seconds += prices->state_layers * lk_decode_state_s(&prices->cache, each, prices->state);
+	return seconds / prices->attention;
 }
 
 /* ---- the whole ---- */
@@ -402,27 +371,15 @@ bool lk_engine_has_grace(const lk_engine *engine) {
 	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
 }
 
-/* If tensor cores multiply 4 bits, MXFP4 experts are multiplied with rows in MXFP8; otherwise a
- * kernel widens them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of
- * experts). */
-static lk_dtype experts_multiplied_in(const lk_engine *engine, const lk_device *device) {
-	if (!engine->mxfp4_experts) return engine->dtype;
-	return device->peak_flops[LK_NVFP4] > 0 ? LK_MXFP8 : engine->dtype;
-}
-
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {
 	LK_TRY(check_engine(engine, err));
 	const lk_node *node = &engine->cluster->node[0];
 	int in_node = engine->tp < node->gpus ? engine->tp : node->gpus;
-	lk_dtype expert = experts_multiplied_in(engine, node->device);
 	struct pricing pricing = {
 		.engine = engine,
 		.device = node->device,
-		.gemm = gemm_numbers(engine, node->device, engine->dtype, 1),
-		.wide = gemm_numbers(engine, node->device, LK_BF16, 1),
-		.expert = gemm_numbers(engine, node->device, expert, engine->numbers.experts),
-		.expert_dtype = expert,
-		.stream = node->device->memory_rate * 0.7 * engine->numbers.products,
+		.kernels = lk_decode_kernels_of(engine),
+		.stream = node->device->memory_rate * 0.45 * engine->numbers.products,
 		.narrow = lk_dtype_bytes(engine->dtype),
 		.floor_s = engine->numbers.floor_us * 1e-6,
 		.group = {.node = node,
@@ -461,10 +418,7 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 		   exchange = table_at(prices->exchange_s, rows) * draft,
 		   head = table_at(prices->head_s, rows) +
 	              (prices->rows - 1) * table_at(prices->head_s, sequences),
-		   attention = sequences > 0 ? prices->attention_floor_s : 0, prefill = 0;
-	attention += prices->state_s * sequences;
-	for (int i = 0; i < prices->windows; i++)
-		attention += prices->context_s[i] * sequences * fmin(mean, prices->window[i]);
+		   attention = attention_at(prices, sequences, mean), prefill = 0;
 	if (prompt > 0) {
 		prefill = table_at(prices->products_s, rows + prompt) +
 		          table_at(prices->exchange_s, rows + prompt) - table_at(prices->products_s, rows) -

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/vec.h"
 #include "cost/collective/collective.h"
+#include "cost/kernel/laws.h"
 #include "hw/hw.h"
 #include "model/network/model.h"
 
@@ -58,6 +59,8 @@ typedef struct lk_engine_numbers {
 
 enum {
 	LK_ENGINE_EXPERTS = 2, /* index among them */
+	LK_ENGINE_STEP = 4,
+	LK_ENGINE_SEQUENCE = 5,
 	LK_ENGINE_GRACE = 7,
 	LK_ENGINE_EARLY = 8,
 	LK_ENGINE_NUMBERS = 9
@@ -70,6 +73,8 @@ double *lk_engine_number(lk_engine_numbers *numbers, int index);
 typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
 	const char *alike;   /* whose numbers apply if it was not measured; "" none */
+	const char *library; /* whose kernels it runs, in the words of tables of kernels */
+	bool fuses;          /* norms and activations convert what they write to 8 or 4 bits */
 	bool reserves;       /* a sequence starts when its longest possible end fits */
 	bool overlaps;       /* the host prepares the next iteration while the device computes */
 	int sequences;       /* default most sequences of a batch */
@@ -127,27 +132,47 @@ typedef struct lk_engine_memory {
 /* `length`: typical tokens of a finished sequence; layers with a window keep at most that many. */
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
 
+/* What runs on a device: its own series, and that of a relative with slower memory, whose kernels
+ * run there too. */
+typedef struct lk_kernel_law {
+	lk_law_fit fits[2];
+	int count;
+} lk_kernel_law;
+
+/* Kernels whose time follows from the sequences and what they have cached (kernels.c). */
+typedef struct lk_decode_cache {
+	lk_kernel_law attention, step, convolution; /* the last two of recurrences */
+	lk_law_call call;                           /* of attention, but for sequences and keys */
+	bool latent;
+	double width; /* of a cached token, over that of the law */
+} lk_decode_cache;
+
 enum { LK_PRICE_ROWS = 160, LK_PRICE_WINDOWS = 4 };
 
 /* Seconds of an iteration, as tables by its rows (tokens that pass the layers) and as rates. */
 typedef struct lk_prices {
 	double products_s[LK_PRICE_ROWS], exchange_s[LK_PRICE_ROWS], head_s[LK_PRICE_ROWS];
 	int windows;
-	double window[LK_PRICE_WINDOWS];    /* tokens; INFINITY: all */
-	double context_s[LK_PRICE_WINDOWS]; /* per cached token that a sequence attends to */
-	double pair_s[LK_PRICE_WINDOWS];    /* per pair of query and key of a prompt */
-	double attention_floor_s;           /* of all layers' attention kernels */
-	double state_s; /* per recurrence state of a sequence, read and written in an iteration */
-	double scan_s;  /* of recurrences per prompt token */
-	double step_s, sequence_s; /* host */
-	double issue_s;            /* host: launches of an iteration outside CUDA graphs */
-	bool eager;                /* no CUDA graphs */
-	bool overlaps;             /* host and device partly hide each other */
-	double taken;              /* tokens that a sequence gains per iteration */
-	double rows;               /* rows per sequence and iteration */
-	double draft_s;            /* share of an iteration's layers added by guessing */
+	double window[LK_PRICE_WINDOWS]; /* tokens; INFINITY: all */
+	double layers[LK_PRICE_WINDOWS]; /* that attend so */
+	double pair_s[LK_PRICE_WINDOWS]; /* per pair of query and key of a prompt */
+	lk_decode_cache cache;
+	double attention;           /* factor on attention's rate */
+	double shares;              /* batches that the sequences are divided into */
+	double attention_floor_s;   /* of all layers' attention kernels */
+	double state_layers, state; /* layers with a recurrence, elements of its state on a GPU */
+	double scan_s;              /* of recurrences per prompt token */
+	double step_s, sequence_s;  /* host */
+	double issue_s;             /* host: launches of an iteration outside CUDA graphs */
+	bool eager;                 /* no CUDA graphs */
+	bool overlaps;              /* host and device partly hide each other */
+	double taken;               /* tokens that a sequence gains per iteration */
+	double rows;                /* rows per sequence and iteration */
+	double draft_s;             /* share of an iteration's layers added by guessing */
 } lk_prices;
 
+/* Whether its 8-bit weights have a scale per block. */
+bool lk_engine_has_blocks(const lk_engine *engine);
 /* Whether the engine's GPUs are superchips with a Grace processor. */
 bool lk_engine_has_grace(const lk_engine *engine);
 /* Why generation with a network is not modelled; NULL: it is. */
@@ -205,6 +230,22 @@ typedef struct lk_batching {
 lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
                           const lk_sequence *sequences, size_t count, size_t groups,
                           lk_iteration_spans *spans, lk_batching *out, lk_error *err);
+
+/* ---- serving: requests that arrive as others end. */
+
+typedef struct lk_served {
+	double sequences;        /* requests in flight, at least 1 */
+	double prompt, response; /* tokens of each */
+	bool apart;              /* other GPUs compute the prompts */
+} lk_served;
+
+/* Iterations between the tokens of a request. Returns their number, 1 or 2. `first_s`: the time to
+ * the first token; may be NULL. */
+int lk_serving_spans(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
+                     lk_iteration_span out[2], double *first_s);
+/* Seconds from a token of a request to the next. */
+double lk_serving_token(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
+                        double *first_s);
 
 /* ---- rollout: all engines. */
 

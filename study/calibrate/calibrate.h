@@ -16,6 +16,10 @@ lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
 	lk_calibrate_slowdown;
 lk_calibrate_fn lk_calibrate_laws, lk_calibrate_runs, lk_calibrate_overheads,
 	lk_calibrate_inference;
+/* lk_calibrate_inference with further tables, of served requests. */
+lk_status lk_calibrate_inference_tables(lk_stream *in, const char *const *more, int more_count,
+                                        const char *source, const char *date, lk_calibration *out,
+                                        lk_error *err);
 /* lk_calibrate_runs for one or more tables; `watch` may be NULL. */
 struct lk_fit_watch; /* Tables of collectives, fitted together. */
 lk_status lk_calibrate_collective_tables(lk_stream *in, const char *const *more, int more_count,

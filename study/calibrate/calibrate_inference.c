@@ -20,40 +20,57 @@ static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
 		lk_error unknown;
 		measured[i] = run->seconds;
 		if (run->why_not || run->suspect) continue;
-		lk_status status = lk_engine_terms_of(arena, &run->engine, run->prompt, run->response,
-		                                      run->sequences, &terms[i], &unknown);
+		lk_status status = lk_inference_terms(arena, run, &terms[i], &unknown);
 		if (status == LK_ERR_MEMORY) return lk_oom(err);
 		use[i] = status == LK_OK;
 	}
 	return LK_OK;
 }
 
+enum { FEWEST = 20 }; /* rows of a software */
+
 struct inference_rows {
 	const lk_inference_runs *runs;
 	lk_engine_terms *terms;
-	double *measured, *misses;
-	bool *known, *use;
+	double *measured, *misses, *weight;
+	bool *known;
 };
 
-/* A row of the numbers of one software; of all rows if it is NULL. None with too few rows. */
+/* Every table weighs the same: rows of a table share its weight. */
+static size_t inference_weigh(const struct inference_rows *rows,
+                              const lk_engine_software *software) {
+	size_t count = 0, used[2] = {0};
+	for (size_t i = 0; i < rows->runs->count; i++) {
+		const lk_inference_run *run = &rows->runs->at[i];
+		bool use = rows->known[i] &&
+		           (!software || lk_engine_software_fitted(run->engine.software) == software);
+		rows->weight[i] = use;
+		used[run->served.sequences > 0] += use;
+		count += use;
+	}
+	for (size_t i = 0; i < rows->runs->count; i++)
+		if (rows->weight[i] > 0)
+			rows->weight[i] = 1.0 / (double)used[rows->runs->at[i].served.sequences > 0];
+	return count;
+}
+
+/* A row of the numbers of one software, or of all rows if it is NULL; with `of`, only of its host,
+ * the rest being `of`. None with too few rows. `out_numbers` may be NULL. */
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
-                               const char *date, lk_calibration *out, lk_error *err) {
-	enum { FEWEST = 20 };
+                               const char *date, const lk_engine_numbers *of,
+                               lk_engine_numbers *out_numbers, lk_calibration *out, lk_error *err) {
 	lk_engine_numbers numbers;
-	size_t count = 0, misses = 0;
-	for (size_t i = 0; i < rows->runs->count; i++) {
-		const lk_engine_software *of = rows->runs->at[i].engine.software;
-		rows->use[i] = rows->known[i] && (!software || lk_engine_software_fitted(of) == software);
-		count += rows->use[i];
-	}
+	size_t count = inference_weigh(rows, software), misses = 0;
 	if (software && count < FEWEST) return LK_OK;
 	if (count == 0)
 		return lk_fail(err, LK_ERR_INPUT, "calibrate inference",
 		               "the table has no row that can be predicted");
-	lk_engine_fit(rows->terms, rows->measured, rows->use, rows->runs->count, &numbers);
+	const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight, rows->runs->count};
+	lk_engine_fit(&fitted, of, &numbers);
+	if (out_numbers) *out_numbers = numbers;
 	for (size_t i = 0; i < rows->runs->count; i++)
-		if (rows->use[i])
+		if (rows->weight[i] > 0)
 			rows->misses[misses++] =
 				fabs(log(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]));
 	lk_calibration_row *row =
@@ -64,8 +81,26 @@ static lk_status inference_add(const struct inference_rows *rows,
 	row->source = source;
 	row->date = date;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
-		lk_calibration_put(row, lk_engine_number_limits[i].name, *lk_engine_number(&numbers, i));
+		if (!of || i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
+			lk_calibration_put(row, lk_engine_number_limits[i].name,
+			                   *lk_engine_number(&numbers, i));
 	return LK_OK;
+}
+
+/* Software that is like another one differs from it in its host. Early releases have no row. */
+static lk_status inference_add_software(const struct inference_rows *rows,
+                                        const lk_engine_software *software,
+                                        const lk_engine_numbers *all, const char *source,
+                                        const char *date, lk_calibration *out, lk_error *err) {
+	const lk_engine_software *alike = lk_engine_software_find(software->alike);
+	lk_engine_numbers known = *all;
+	if (software->early) return LK_OK;
+	if (alike && inference_weigh(rows, alike) >= FEWEST) {
+		const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight,
+		                               rows->runs->count};
+		lk_engine_fit(&fitted, NULL, &known);
+	}
+	return inference_add(rows, software, source, date, alike ? &known : NULL, NULL, out, err);
 }
 
 static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *runs,
@@ -75,26 +110,45 @@ static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *r
 	                              .terms = LK_ARRAY(arena, lk_engine_terms, runs->count),
 	                              .measured = LK_ARRAY(arena, double, runs->count),
 	                              .misses = LK_ARRAY(arena, double, runs->count),
-	                              .known = LK_ARRAY(arena, bool, runs->count),
-	                              .use = LK_ARRAY(arena, bool, runs->count)};
-	if (!rows.terms || !rows.measured || !rows.misses || !rows.known || !rows.use)
+	                              .weight = LK_ARRAY(arena, double, runs->count),
+	                              .known = LK_ARRAY(arena, bool, runs->count)};
+	lk_engine_numbers all = {0};
+	if (!rows.terms || !rows.measured || !rows.misses || !rows.weight || !rows.known)
 		return lk_oom(err);
 	LK_TRY(inference_terms(arena, runs, rows.terms, rows.measured, rows.known, err));
-	LK_TRY(inference_add(&rows, NULL, source, date, out, err));
+	LK_TRY(inference_add(&rows, NULL, source, date, NULL, &all, out, err));
 	for (int i = 0; lk_engine_software_at(i); i++)
-		LK_TRY(inference_add(&rows, lk_engine_software_at(i), source, date, out, err));
+		LK_TRY(
+			inference_add_software(&rows, lk_engine_software_at(i), &all, source, date, out, err));
 	return LK_OK;
 }
 
-lk_status lk_calibrate_inference(lk_stream *in, const char *source, const char *date,
-                                 lk_calibration *out, lk_error *err) {
+static lk_status inference_read_more(lk_arena *arena, const char *path, lk_inference_runs *runs,
+                                     lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_serving_read(arena, in, runs, err);
+	lk_stream_close(in);
+	return status;
+}
+
+lk_status lk_calibrate_inference_tables(lk_stream *in, const char *const *more, int more_count,
+                                        const char *source, const char *date, lk_calibration *out,
+                                        lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_inference_runs runs = {0};
 	const char *from = lk_arena_strdup(&out->arena, source),
 			   *on = lk_arena_strdup(&out->arena, date);
 	lk_status status = from && on ? lk_inference_read(&arena, in, &runs, err) : lk_oom(err);
+	for (int i = 0; status == LK_OK && i < more_count; i++)
+		status = inference_read_more(&arena, more[i], &runs, err);
 	if (status == LK_OK) status = inference_calibrate(&arena, &runs, from, on, out, err);
 	lk_vec_free(&runs);
 	lk_arena_free(&arena);
 	return status;
+}
+
+lk_status lk_calibrate_inference(lk_stream *in, const char *source, const char *date,
+                                 lk_calibration *out, lk_error *err) {
+	return lk_calibrate_inference_tables(in, NULL, 0, source, date, out, err);
 }

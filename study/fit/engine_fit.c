@@ -34,7 +34,9 @@ static lk_status unit_prices_of(const lk_engine *engine, struct unit_prices *out
 	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .grace = 1};
 	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
 		alone.numbers.experts = expert_place(i);
-		LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
+		if (i < LK_EXPERT_PLACES - 1 && engine->model->experts == 0)
+			out->bare[i] = out->bare[i + 1];
+		else LK_TRY(lk_engine_prices(&alone, &out->bare[i], err));
 	}
 	alone.numbers.floor_us = 1;
 	alone.numbers.launch_us = 1;
@@ -133,6 +135,30 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 	return status;
 }
 
+static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, const lk_served *served,
+                                  lk_engine_terms *out, lk_error *err) {
+	struct unit_prices unit;
+	lk_iteration_span found[2];
+	lk_prices prices;
+	LK_TRY(unit_prices_of(engine, &unit, err));
+	lk_engine known = *engine;
+	known.numbers = lk_engine_numbers_of(engine->software);
+	LK_TRY(lk_engine_prices(&known, &prices, err));
+	int count = lk_serving_spans(engine, &prices, served, found, NULL);
+	for (int i = 0; i < count; i++) found[i].count /= fmax(1, served->response - 1);
+	const lk_iteration_spans spans = {.at = found, .count = (size_t)count};
+	*out =
+		(lk_engine_terms){.grace = lk_engine_has_grace(engine), .early = engine->software->early};
+	return collect_terms(arena, &unit, &spans, out, err);
+}
+
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
+                             lk_error *err) {
+	return run->served.sequences > 0 ? serving_terms_of(arena, &run->engine, &run->served, out, err)
+	                                 : lk_engine_terms_of(arena, &run->engine, run->prompt,
+	                                                      run->response, run->sequences, out, err);
+}
+
 /* Find the place of a value of `experts`: the lower of two, and the share of the other. */
 static int find_expert_place(double experts, double *share) {
 	int place = 0;
@@ -161,35 +187,38 @@ double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms
 	return seconds;
 }
 
-struct engine_rows {
-	const lk_engine_terms *terms;
-	const double *measured;
-	const bool *use;
-	size_t count;
-};
-
 static lk_engine_numbers numbers_of(const double *x) {
 	lk_engine_numbers numbers;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) *lk_engine_number(&numbers, i) = x[i];
 	return numbers;
 }
 
+/* Beyond this a miss counts by its logarithm: the row does something that its table does not state,
+ * such as guessing tokens. */
+static const double UNSTATED = .3;
+
+static double counted_miss(double ratio) {
+	double miss = fabs(log(ratio));
+	return miss > UNSTATED ? UNSTATED * (1 + log(miss / UNSTATED)) : miss;
+}
+
 static double engine_miss(const double *x, void *context) {
-	const struct engine_rows *rows = context;
+	const lk_engine_rows *rows = context;
 	lk_engine_numbers numbers = numbers_of(x);
 	double sum = 0, used = 0;
 	for (size_t i = 0; i < rows->count; i++) {
-		if (!rows->use[i]) continue;
-		sum += fabs(log(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]));
-		used++;
+		if (!(rows->weight[i] > 0)) continue;
+		sum += rows->weight[i] *
+		       counted_miss(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]);
+		used += rows->weight[i];
 	}
 	return used > 0 ? sum / used : 0;
 }
 
 /* Whether rows determine `experts`: dense networks do not, and the number keeps its start. */
-static bool experts_matter(const struct engine_rows *rows) {
+static bool experts_matter(const lk_engine_rows *rows) {
 	for (size_t i = 0; i < rows->count; i++)
-		if (rows->use[i] && rows->terms[i].count > 0 &&
+		if (rows->weight[i] > 0 && rows->terms[i].count > 0 &&
 		    rows->terms[i].spans[0].products_s[LK_EXPERT_PLACES - 1] >
 		        rows->terms[i].spans[0].products_s[0])
 			return true;
@@ -197,23 +226,34 @@ static bool experts_matter(const struct engine_rows *rows) {
 }
 
 /* Whether rows determine the number of Grace hosts, or of early releases (`early`). */
-static bool host_matters(const struct engine_rows *rows, bool early) {
+static bool host_matters(const lk_engine_rows *rows, bool early) {
 	for (size_t i = 0; i < rows->count; i++)
-		if (rows->use[i] && (early ? rows->terms[i].early : rows->terms[i].grace)) return true;
+		if (rows->weight[i] > 0 && (early ? rows->terms[i].early : rows->terms[i].grace))
+			return true;
 	return false;
 }
 
-void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
-                   size_t count, lk_engine_numbers *out) {
-	struct engine_rows rows = {terms, measured, use, count};
+/* Numbers of an engine's software: what its host does. */
+static bool number_of_software(int index) {
+	return index == LK_ENGINE_STEP || index == LK_ENGINE_SEQUENCE;
+}
+
+void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
+                   lk_engine_numbers *out) {
+	lk_engine_rows used = *rows;
+	lk_engine_numbers known = all ? *all : (lk_engine_numbers){0};
 	lk_fit_number limits[LK_ENGINE_NUMBERS];
 	double x[LK_ENGINE_NUMBERS];
-	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) limits[i] = lk_engine_number_limits[i];
+	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
+		limits[i] = lk_engine_number_limits[i];
+		bool fixed = all && !number_of_software(i);
+		if (fixed) limits[i].low = limits[i].high = limits[i].start = *lk_engine_number(&known, i);
+	}
 	lk_fit_number *experts = &limits[LK_ENGINE_EXPERTS];
 	lk_fit_number *grace = &limits[LK_ENGINE_GRACE], *early = &limits[LK_ENGINE_EARLY];
-	if (!experts_matter(&rows)) experts->low = experts->high = experts->start;
-	if (!host_matters(&rows, false)) grace->low = grace->high = grace->start;
-	if (!host_matters(&rows, true)) early->low = early->high = early->start;
-	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 4000, engine_miss, &rows, x, NULL);
+	if (!experts_matter(rows)) experts->low = experts->high = experts->start;
+	if (!host_matters(rows, false)) grace->low = grace->high = grace->start;
+	if (!host_matters(rows, true)) early->low = early->high = early->start;
+	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 2000, engine_miss, &used, x, NULL);
 	*out = numbers_of(x);
 }

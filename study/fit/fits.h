@@ -355,7 +355,7 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
  * iteration are linear in the inverse or the value of each number but that of experts, whose
  * products are bound by memory or by arithmetic. */
 
-enum { LK_EXPERT_PLACES = 6 };
+enum { LK_EXPERT_PLACES = 8 };
 
 /* Nearly equal iterations, per iteration. */
 typedef struct lk_engine_iterations {
@@ -380,11 +380,19 @@ typedef struct lk_engine_terms {
 lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
                              double response, size_t sequences, lk_engine_terms *out,
                              lk_error *err);
+/* Compute the terms of a row, of what its `seconds` measure. */
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
+                             lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
-/* Find the numbers that minimise the mean of |ln(predicted / measured)| over the rows with
- * use[i]. */
-void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
-                   size_t count, lk_engine_numbers *out);
-
+/* Rows to fit: weight[i] is 0 if a row has no part. */
+typedef struct lk_engine_rows {
+	const lk_engine_terms *terms;
+	const double *measured, *weight;
+	size_t count;
+} lk_engine_rows;
+/* Find the numbers that minimise the weighted mean of |ln(predicted / measured)|. With `all`, only
+ * the host's time per iteration and per sequence are found; the rest is that of `all`. */
+void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
+                   lk_engine_numbers *out);
 #endif

@@ -364,7 +364,9 @@ typedef struct lk_inference_run {
 	lk_engine engine;
 	double prompt, response; /* tokens of every sequence */
 	size_t sequences;
-	double seconds; /* until all are finished */
+	double seconds;   /* until all are finished; of served requests: from a token to the next */
+	lk_served served; /* of served requests; sequences 0: they all wait at the start */
+	double first_s;   /* of served requests: to the first token; 0: not stated */
 	bool suspect;
 	const char *why_not; /* why it cannot be predicted; NULL */
 } lk_inference_run;
@@ -374,6 +376,8 @@ typedef LK_VEC(lk_inference_run) lk_inference_runs;
  * ep, isl, osl, precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch
  * without requests is a batch that runs from start to end. */
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err);
+/* Served requests: the time per token with a number of them in flight (serving_2026.csv). */
+lk_status lk_serving_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err);
 
 /* ---- post: tables of steps of reinforcement learning (rl_runs.csv). */
 

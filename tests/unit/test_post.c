@@ -60,6 +60,7 @@ static void phases_are_those_of_each_alone(void **state) {
 	request.rollout = "sequences=1024";
 	lk_prediction *step = answer(&request);
 	near(phases_sum(step), step->step_time_s, 1e-9);
+	alone.engine = "vllm-rl"; /* which returns probabilities */
 	alone.task = "generate", alone.no_fixes = false, alone.gbs = 1024, alone.tp = 0,
 	alone.mbs = alone.seq = 0;
 	lk_prediction *written = answer(&alone);

@@ -195,7 +195,8 @@ static void folding_changes_nothing(void **state) {
 		for (size_t count = 1; count <= 81; count += 20) {
 			bench_draw(&bench, (lk_length_kind)kind, 300, 50, count);
 			lk_batching all = run_one(&bench, 1e9, count);
-			near(all.seconds, count_tokens(&bench, count), 1e-9);
+			/* attention is not quite linear in what is cached */
+			near(all.seconds, count_tokens(&bench, count), 2e-3);
 			near(parts_sum(&all), all.seconds, 1e-9);
 			assert_true(all.most <= (double)count && all.preempted == 0);
 		}
@@ -425,16 +426,15 @@ static void recurrences(void **state) {
 	near(memory.token, attends * 2 * 2 * model->kv_heads * model->head_dim, 1e-12);
 	assert_true(memory.sequences <= bench.engine.sequences);
 	assert_true(lk_engine_memory_of(&bench.engine, 30000).sequences < memory.sequences);
-	near(bench.prices.state_s,
-	     2 * memory.state /
-	         (bench.cluster.node[0].device->memory_rate * bench.engine.numbers.attention),
-	     1e-9);
 	double near_end[LK_GENERATION_PARTS] = {0}, start[LK_GENERATION_PARTS] = {0};
 	lk_iterations(&bench.prices, &(lk_iteration_span){64, 64 * 100, 0, 0, 1}, start);
 	lk_iterations(&bench.prices, &(lk_iteration_span){64, 64 * 10000, 0, 0, 1}, near_end);
-	assert_true(start[LK_GENERATION_ATTENTION] > 64 * bench.prices.state_s);
-	near(near_end[LK_GENERATION_ATTENTION] - start[LK_GENERATION_ATTENTION],
-	     64 * 9900 * bench.prices.context_s[0], 1e-9);
+	/* states are read and written; the caches of the layers that attend grow alone */
+	double rate = bench.cluster.node[0].device->memory_rate * bench.engine.numbers.attention;
+	assert_true(start[LK_GENERATION_ATTENTION] > 64 * 2 * memory.state / rate);
+	double grown = near_end[LK_GENERATION_ATTENTION] - start[LK_GENERATION_ATTENTION];
+	assert_true(grown > 64 * 9900 * memory.token / rate);
+	assert_true(grown < 3 * 64 * 9900 * memory.token / rate);
 	assert_non_null(lk_engine_lacks(&(lk_model){.network = LK_NET_ENCODER}));
 	lk_arena_free(&bench.arena);
 }
@@ -509,6 +509,74 @@ static void terms_are_the_simulation(void **state) {
 
 /* ---- all engines ---- */
 
+static double token_time_of(const char *software, const char *model, const char *gpu, int tp,
+                            lk_dtype dtype, const lk_served *served) {
+	struct bench bench = bench_of(model, gpu, tp);
+	bench.engine.software = lk_engine_software_find(software);
+	bench.engine.numbers = lk_engine_numbers_of(bench.engine.software);
+	bench.engine.dtype = dtype;
+	bench_ready(&bench);
+	double first, token = lk_serving_token(&bench.engine, &bench.prices, served, &first);
+	assert_true(token > 0 && first > token);
+	lk_arena_free(&bench.arena);
+	return token;
+}
+
+static double token_time(const char *model, const char *gpu, int tp, const lk_served *served) {
+	return token_time_of("vllm", model, gpu, tp, LK_BF16, served);
+}
+
+/* Under each software and format, more requests are never faster, nor is an older GPU. */
+static void newer_devices_are_never_slower(void **state) {
+	(void)state;
+	const char *const models[] = {"llama3.1-70b", "qwen3-30b-a3b", "deepseek-v3"},
+					  *const softwares[] = {"vllm", "sglang", "tensorrt-llm"},
+					  *const gpus[] = {"h100-sxm", "h200", "b200"};
+	for (int m = 0; m < 3; m++)
+		for (int e = 0; e < 3; e++)
+			for (int narrow = 0; narrow < 2; narrow++) {
+				double before[3] = {0};
+				for (double n = 1; n <= 256; n *= 4) {
+					double older = INFINITY;
+					for (int g = 0; g < 3; g++) {
+						const lk_served served = {n, 1024, 512, false};
+						double token = token_time_of(softwares[e], models[m], gpus[g], 8,
+						                             narrow ? LK_FP8 : LK_BF16, &served);
+						if (g == 1) assert_true(token <= older * 1.001); /* of one family */
+						assert_true(token >= before[g]);
+						older = before[g] = token;
+					}
+				}
+			}
+}
+
+/* Served requests: a larger batch is never faster, nor is a GPU with slower memory; GPUs split
+ * weights; prompts that other GPUs compute cost nothing; one request alone waits for no prompt. */
+static void tokens_of_served_requests(void **state) {
+	(void)state;
+	const char *const models[] = {"llama3.1-70b", "qwen3-30b-a3b", "deepseek-v3"};
+	for (int m = 0; m < 3; m++) {
+		double before = 0;
+		for (double sequences = 1; sequences <= 512; sequences *= 2) {
+			lk_served served = {sequences, 1024, 512, false}, apart = served;
+			apart.apart = true;
+			double token = token_time(models[m], "h200", 8, &served);
+			assert_true(token >= before);
+			assert_true(token_time(models[m], "h100-sxm", 8, &served) >= token * .999);
+			double alone = token_time(models[m], "h200", 8, &apart);
+			if (sequences == 1) near(alone, token, 1e-9);
+			else assert_true(alone < token);
+			before = token;
+		}
+	}
+	const lk_served one = {1, 1024, 512, false};
+	double whole = token_time("llama3.1-70b", "h200", 1, &one),
+		   half = token_time("llama3.1-70b", "h200", 2, &one);
+	assert_true(half < whole && half > whole / 2);
+	/* weights at the whole bandwidth, and no more than what a launch of every kernel adds */
+	assert_true(whole > 70e9 * 2 / 4.8e12 && whole < 1.5 * 70e9 * 2 / 4.8e12);
+}
+
 static void more_engines_are_never_slower(void **state) {
 	(void)state;
 	static struct bench bench;
@@ -568,6 +636,8 @@ int main(void) {
 		cmocka_unit_test(hosts_and_releases),
 		cmocka_unit_test(experts_in_four_bits),
 		cmocka_unit_test(terms_are_the_simulation),
+		cmocka_unit_test(tokens_of_served_requests),
+		cmocka_unit_test(newer_devices_are_never_slower),
 		cmocka_unit_test(more_engines_are_never_slower),
 		cmocka_unit_test(ten_thousand_in_a_second),
 	};

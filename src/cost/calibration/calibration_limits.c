@@ -136,6 +136,8 @@ static const struct limit {
 	{"attention", NULL, "head_512", 0.03, 100},
 	{"attention", NULL, "odd", 0.05, 80},
 	{"attention", NULL, "wide", 0, 4},
+	{"attention", NULL, "lone", 0.01, 100},
+	{"attention", NULL, "crowd", 0.01, 100},
 	{"attention", NULL, "spread", 0, 10},
 	{"mla", NULL, "rate", 0.0002, 30},
 	{"mla", NULL, "start_us", 0.05, 30000},

@@ -11,13 +11,15 @@
  *     tau     = 4 * 128 * head * g(head) / (rate * peak / SMs)
  *
  * With a causal mask half a tile on the diagonal is wasted. A kernel that ignores the window
- * (skip = 0) reads all keys. Groups of more than `group` query heads are not packed. */
+ * (skip = 0) reads all keys. Groups of more than `group` query heads are not packed. In generation a
+ * key head of one query head runs another kernel than one of a few (lone: its work over theirs), and
+ * so does one of more than eight (crowd). */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
 #include <math.h>
 
-enum { TILE = 128 };
+enum { TILE = 128, FEW_HEADS = 8 };
 
 enum {
 	RATE,
@@ -38,6 +40,8 @@ enum {
 	HEAD_512,
 	ODD,
 	WIDE,
+	LONE,
+	CROWD,
 	NUMBERS
 };
 
@@ -60,6 +64,8 @@ static const lk_fit_number numbers[NUMBERS] = {
 	[HEAD_512] = {"head_512", 1, .3, 10, true},
 	[ODD] = {"odd", 1.1, .5, 8, true},
 	[WIDE] = {"wide", .3, 0, 2, false},
+	[LONE] = {"lone", 1, .3, 3, true},
+	[CROWD] = {"crowd", 1, .3, 3, true},
 };
 
 /* Time per key and element over that at head size 128, between the sizes of the numbers by
@@ -128,6 +134,8 @@ double lk_attention_parts_of(const double *x, const lk_law_call *call, lk_attent
 	out->total = out->units * (out->splits * unit + out->keys * tau) / sms;
 	out->longest = out->most / out->splits * tau * x[ALONE] + unit;
 	out->memory = attention_bytes(size, out->window) / (x[MEMORY] * device->memory_rate);
+	double other = !cached ? 1 : group <= 1 ? x[LONE] : group > FEW_HEADS ? x[CROWD] : 1;
+	out->total *= other, out->longest *= other, out->memory *= other;
 	double most = fmax(out->total, fmax(out->longest, out->memory)), p = x[BLEND];
 	double sum =
 		pow(out->total / most, p) + pow(out->longest / most, p) + pow(out->memory / most, p);

@@ -30,6 +30,8 @@ static const lk_option options[] = {
 	 "MLPerf steps of recommendation models, BERT and ResNet (mlperf_other_runs.csv)")},
 	{FLAG("inference", inference,
 	 "sequences that inference engines generate (inference_throughput.csv)")},
+	{FLAG("serving", serving,
+	 "time per token of served requests, with a number in flight (serving_2026.csv)")},
 	{FLAG("rl", rl, "steps of reinforcement learning, from rollout to refit (rl_runs.csv)")},
 	{FLAG("refit", refit, "new weights on their way to inference engines (weight_update.csv)")},
 	{GROUP("How it is predicted")
@@ -43,6 +45,8 @@ static const lk_option options[] = {
 	{TEXT("overheads", overheads, "FILE",
 	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
 	 "host_op_overheads_dlrm.csv in the table's folder"), WITH("dlrm")},
+	{FLAG("first-token", first_token, "with --serving, the time to the first token instead"),
+	 WITH("serving")},
 	{GROUP("Rows")
 	 TEXT("stack", stack, "NAME", "only rows of this software stack")},
 	{CHOICE("sort", sort, orders, "ORDER", "order of the rows: file, or error (largest first)")},
