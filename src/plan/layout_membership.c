@@ -35,8 +35,9 @@ static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
 static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
                           const char **why) {
 	lk_axis shardings;
-	bool node = lk_core_sends_by_node(space, core) ||
-	            (!space->dispatcher_said && lk_space_features(space, core->stack)->by_node);
+	bool usual = !space->dispatcher_said && lk_space_features(space, core->stack)->by_node &&
+	             lk_cluster_can(space->cluster, LK_CAN_BY_NODE);
+	bool node = lk_core_sends_by_node(space, core) || usual;
 	lk_dispatcher sent = node ? LK_DISPATCH_NODE : space->base.dispatcher;
 	lk_core_shardings(space, core, &shardings);
 	*why = "zero";
