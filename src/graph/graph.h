@@ -172,7 +172,8 @@ typedef struct lk_op {
 	                  nccl-tests */
 	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images if windows are 3 x
 	                * 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
-	int32_t channel;       /* SCAN: lk_scan; SEND, RECV: peers pair on equal channel numbers of their programs;
+	int32_t
+		channel; /* SCAN: lk_scan; SEND, RECV: peers pair on equal channel numbers of their programs;
 	                          LK_GROUP_TEAM: the team */
 	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
 	double alloc, release; /* bytes taken when it is issued, bytes released after it is issued */

@@ -39,8 +39,7 @@ static void delta_scan(const lk_state_layer *layer, lk_state_work *out) {
 		NARROW * (2 * layer->key_heads * keys + 2 * heads * values + 2 * heads * (keys + values)) +
 		2 * NARROW * heads * keys * values / CHUNK;
 	out->sequence_bytes = 2 * WIDE * heads * keys * values;
-	out->token_flops =
-		heads * (CHUNK * (6 * keys + 4 * values + CHUNK / 3.) + 6 * keys * values);
+	out->token_flops = heads * (CHUNK * (6 * keys + 4 * values + CHUNK / 3.) + 6 * keys * values);
 	out->token_flops_back =
 		heads * (CHUNK * (16 * keys + 10 * values + 4 * CHUNK) + 16 * keys * values);
 }

@@ -27,7 +27,7 @@ typedef struct lk_state_work {
 	double chains; /* of a sequence: heads whose chunks follow one another; 0: none */
 	double token_bytes, sequence_bytes;
 	double token_flops, token_flops_back; /* forward; backward, with what is computed again */
-	double key_channels; /* of keys that a scan passes over more often than once */
+	double key_channels;                  /* of keys that a scan passes over more often than once */
 } lk_state_work;
 lk_state_work lk_state_work_of(const lk_state_layer *layer);
 

@@ -161,10 +161,8 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 /* What runs fused attention on a device, whichever kernel was requested. */
 static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_device *device) {
 	static const char *const names[LK_ATTENTIONS] = {
-		[LK_ATTENTION_CUDNN] = "cuDNN",
-		[LK_ATTENTION_CUDNN_EARLY] = "cuDNN before 9.13",
-		[LK_ATTENTION_FA2] = "FlashAttention-2",
-		[LK_ATTENTION_TRITON] = "FlashAttention in Triton",
+		[LK_ATTENTION_CUDNN] = "cuDNN",          [LK_ATTENTION_CUDNN_EARLY] = "cuDNN before 9.13",
+		[LK_ATTENTION_FA2] = "FlashAttention-2", [LK_ATTENTION_TRITON] = "FlashAttention in Triton",
 		[LK_ATTENTION_FA3] = "FlashAttention-3",
 	};
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
@@ -392,8 +390,7 @@ static lk_status say_software(const struct saying *saying, lk_error *err) {
 	lk_arch arch = saying->asked->cluster.node[0].device->arch;
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
-	SAY(profile,
-	    "judged by %d measured runs of %s, %.1f %% off in their fit (--stack, --release)",
+	SAY(profile, "judged by %d measured runs of %s, %.1f %% off in their fit (--stack, --release)",
 	    profile->points, profile->subject, 100 * profile->error);
 	const char *recipe = stack_recipe_text(saying->arena, job);
 	if (!recipe) return lk_oom(err);

@@ -32,8 +32,7 @@ static const char unseen_stack[] = "unseen stack";
 
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
 	bool experts = job->model.experts > 0;
-	const lk_calibration_row *row =
-		range_class_of(arena, lk_stack_codebase(job->profile), experts);
+	const lk_calibration_row *row = range_class_of(arena, lk_stack_codebase(job->profile), experts);
 	if (!row) row = range_class_of(arena, unseen_stack, experts);
 	return row ? row : range_class_of(arena, NULL, experts);
 }

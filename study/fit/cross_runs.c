@@ -143,12 +143,13 @@ static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 struct errors_of {
 	enum { DENSE, EXPERTS, ANY } kind;
 	const char *code, *gpu; /* NULL: all */
-	int without;             /* a fold; -1 none */
+	int without;            /* a fold; -1 none */
 };
 
 static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
 	return (of->kind == ANY || (run->job.model.experts > 0) == (of->kind == EXPERTS)) &&
-	       fold != of->without && (!of->code || strcmp(lk_stack_codebase(run->stack), of->code) == 0) &&
+	       fold != of->without &&
+	       (!of->code || strcmp(lk_stack_codebase(run->stack), of->code) == 0) &&
 	       (!of->gpu ||
 	        (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
 }
@@ -392,8 +393,8 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 			const struct errors_of of = {experts ? EXPERTS : DENSE, code, gpu, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
-			LK_TRY(put_interval(rows, lk_range_class(arena, code ? code : gpu, experts), &found,
-			                    err));
+			LK_TRY(
+				put_interval(rows, lk_range_class(arena, code ? code : gpu, experts), &found, err));
 		}
 	return LK_OK;
 }

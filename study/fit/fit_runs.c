@@ -291,8 +291,8 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 			LK_TRY(put_measured(fit, run, "architecture", lk_arch_name(lk_run_arch(run)), "",
 			                    same_arch, &like, out, err));
 		if (is_first(fit->runs, i, same_codebase))
-			LK_TRY(put_measured(fit, run, "stack", lk_stack_codebase(run->stack), "", same_codebase, &like,
-			                    out, err));
+			LK_TRY(put_measured(fit, run, "stack", lk_stack_codebase(run->stack), "", same_codebase,
+			                    &like, out, err));
 	}
 	return LK_OK;
 }

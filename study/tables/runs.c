@@ -165,8 +165,8 @@ static lk_status runs_read_options(const struct reader *reader, lk_run_row *row,
 	               {"balanced_gate", &row->balanced}};
 	for (const char *at = lk_csv_named(reader->csv, "options"); *at;) {
 		size_t length = strcspn(at, ";"), i = 0, known = sizeof options / sizeof *options;
-		while (i < known && (strlen(options[i].name) != length ||
-		                     strncmp(at, options[i].name, length) != 0))
+		while (i < known &&
+		       (strlen(options[i].name) != length || strncmp(at, options[i].name, length) != 0))
 			i++;
 		if (i < known) *options[i].flag = true;
 		else if (length > 0) {

@@ -16,7 +16,8 @@ typedef struct lk_run_row {
 	int task, attention, sharding, recompute, attn_kernel, precision;
 	double net_gbps_per_gpu; /* Gbit/s; LK_EMPTY */
 	bool compile, async_tp;
-	bool engine, by_node, balanced; /* Transformer Engine; DeepEP; rows spread evenly over experts */
+	bool engine, by_node,
+		balanced; /* Transformer Engine; DeepEP; rows spread evenly over experts */
 } lk_run_row;
 
 /* runs_job.c: fill job and cluster of a run whose texts are set, or `refused`. Fails only when out

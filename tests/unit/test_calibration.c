@@ -355,8 +355,7 @@ int main(void) {
 		cmocka_unit_test(test_simplex),     cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_rows),        cmocka_unit_test(test_bad_rows),
 		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_codebases),
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_use),
+		cmocka_unit_test(test_find),        cmocka_unit_test(test_use),
 	};
 	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
 }

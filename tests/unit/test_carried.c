@@ -19,11 +19,13 @@
 #include "scratch.h"
 
 /* Files that change rows that are looked up, and what models keep of them: the numbers of steps,
- * products (of engines), the default fabric, NCCL's laws. */
+ * products of a die, the default fabric, NCCL's laws. */
 static const char *const bodies[] = {
 	NULL,
 	"step,all,,gemm_share=0.4,1,0,2026-01-01,test\n",
-	"gemm,h100-sxm,bf16,efficiency=0.2 floor_us=40 memory=0.5,1,0,2026-01-01,test\n",
+	"product,h200,linear bf16 mine trtllm 1 sustained,efficiency=0.3 tiles=0 fill_us=0.1 start_us=2 "
+	"memory=0.8 blend=3 k_extra=32 cast=0.5 cast_us=2 cast_row_ns=0.3 spread=0.1,1,0,2026-01-01,"
+	"test\n",
 	"collective,default,,launch_us=900 channel_us=9 wire=0.5 nic=0 buffer_mb=0.05,1,0,2026-01-01,"
 	"test\n",
 	"laws,nccl,,base=5 hops_hopper=20 net_hops=9,1,0,2026-01-01,test\n",

@@ -32,7 +32,8 @@ static double ramp(double causal, bool masked) {
 }
 
 double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel) {
-	if (kernel == LK_ATTENTION_FA2 || kernel == LK_ATTENTION_TRITON) return 29; /* never near the tensor cores' rate */
+	if (kernel == LK_ATTENTION_FA2 || kernel == LK_ATTENTION_TRITON)
+		return 29; /* never near the tensor cores' rate */
 	if (device->arch == LK_ARCH_HOPPER || lk_blackwell_ultra(device)) return 59;
 	return device->arch == LK_ARCH_BLACKWELL ? 118 : 32;
 }

@@ -62,19 +62,18 @@ typedef struct lk_constants {
 	double graph_launch_s;    /* likewise within a CUDA graph */
 	double step_overhead_s;   /* per step: data, schedule, logging, optimizer's host work */
 	double graph_step_overhead_s; /* likewise if steps are replayed from CUDA graphs */
-	double
-		expert_launch_s; /* host time of one kernel of one expert in a loop over them, outside
+	double expert_launch_s;   /* host time of one kernel of one expert in a loop over them, outside
 	                      * graphs */
 	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
 	                             grouped products */
 	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
 	double network_call_s;          /* a collective of a step over one of a test: its launch, late
 	                                   members */
-	double network_beside; /* relative slowdown of communication while kernels run */
-	double flash_share;    /* attention_share of FlashAttention's kernels */
-	lk_attention_kernel attention; /* whose kernel */
-	bool narrow_attention; /* its products run in 8 bits */
-	bool grouped_experts;  /* one kernel for all experts: nothing is issued for each */
+	double network_beside;          /* relative slowdown of communication while kernels run */
+	double flash_share;             /* attention_share of FlashAttention's kernels */
+	lk_attention_kernel attention;  /* whose kernel */
+	bool narrow_attention;          /* its products run in 8 bits */
+	bool grouped_experts;           /* one kernel for all experts: nothing is issued for each */
 	lk_nccl_settings nccl;          /* not fitted: the job's NCCL settings */
 } lk_constants;
 extern const lk_constants lk_default_constants;

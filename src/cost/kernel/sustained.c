@@ -241,7 +241,7 @@ lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_k
 	double share = backward ? row->backward : row->forward;
 	double drawn = IDLE + (1 - IDLE) * fmin(1, share / products_at_limit(die));
 	if (attention_on[die].watts > 0) share *= relative_share(device, attention_on[die], drawn);
-	if (early && device->arch == LK_ARCH_BLACKWELL) share *= CUDNN_BEFORE_9_13;
+	if (early && (die == LK_ARCH_BLACKWELL || die == BLACKWELL_ULTRA)) share *= CUDNN_BEFORE_9_13;
 	if (first) share *= FIRST_FLASH;
 	return (lk_attention_rate){
 		.flops = lk_peak_flops(device, LK_BF16) * at_most(share),

@@ -84,8 +84,7 @@ void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk
 	            .window = work.key_channels,
 	            .channel = (int32_t)kind,
 	            .flops = tokens * (backward ? work.token_flops_back : work.token_flops),
-	            .bytes =
-	                times * (tokens * work.token_bytes + layer->batch * work.sequence_bytes)};
+	            .bytes = times * (tokens * work.token_bytes + layer->batch * work.sequence_bytes)};
 	add_compute(builder, &op);
 }
 
@@ -129,8 +128,8 @@ void lk_build_quantize_normed(lk_builder *builder) {
 	const lk_job *job = builder->job;
 	bool residual = job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
 	                !builder->model->final_norm,
-		 late = job->dtype == LK_NVFP4 ||
-	            (job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED);
+		 late =
+			 job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED);
 	if (residual || late) lk_build_quantize(builder, builder->rows * builder->model->hidden);
 }
 

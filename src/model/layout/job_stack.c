@@ -71,9 +71,9 @@ int lk_release_compare(const char *a, const char *b) {
 #define WHOLE_GRAPHS \
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
 #define BLACKWELL_GRAPHS .cuda_graphs = true, .on_blackwell = true
-#define CORE_TODAY                                                           \
-	CORE, BLACKWELL_GRAPHS, .graph_experts = true, .by_node = true,          \
-		.expert_overlap = true, .overlap_across = true, .in_mxfp8 = true
+#define CORE_TODAY                                                                          \
+	CORE, BLACKWELL_GRAPHS, .graph_experts = true, .by_node = true, .expert_overlap = true, \
+							.overlap_across = true, .in_mxfp8 = true
 
 /* An entry applies from its release on, until the next entry of the same stack. */
 static const lk_stack_features features[] = {

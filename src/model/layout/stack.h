@@ -21,21 +21,21 @@ bool lk_stack_like_megatron(const char *stack);
 typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
-	bool early_attention; /* cuDNN before 9.13, the first with attention on Blackwell */
-	bool grouped_experts; /* one kernel multiplies all experts, not a loop over them */
-	bool first_flash;     /* FlashAttention of 2022 in Triton, which can add ALiBi's biases */
+	bool early_attention;  /* cuDNN before 9.13, the first with attention on Blackwell */
+	bool grouped_experts;  /* one kernel multiplies all experts, not a loop over them */
+	bool first_flash;      /* FlashAttention of 2022 in Triton, which can add ALiBi's biases */
 	bool narrow_attention; /* products of attention in 8 bits where those of layers are */
-	bool by_node;         /* MoE: one copy per node, LK_DISPATCH_NODE */
-	bool wide_grads;      /* gradients are kept and reduced in fp32 */
-	bool late_reduce;     /* below ZeRO 2: gradients are reduced after the last backward pass */
-	bool cp_contiguous;   /* context parallelism is not load-balanced */
-	bool on_blackwell;    /* CUDA graphs on Blackwell only */
-	bool overlap_across;  /* expert traffic is overlapped if it leaves the node */
-	bool in_mxfp8;        /* graphs of experts, and their overlap, only in MXFP8 */
-	bool in_fp8;          /* products in fp8 where the device has it */
-	bool adapters;        /* trains adapters, whose optimizer is not sharded */
-	int etp;              /* 0: equal to tp */
-	const char *source;   /* where this is stated, or why it is assumed */
+	bool by_node;          /* MoE: one copy per node, LK_DISPATCH_NODE */
+	bool wide_grads;       /* gradients are kept and reduced in fp32 */
+	bool late_reduce;      /* below ZeRO 2: gradients are reduced after the last backward pass */
+	bool cp_contiguous;    /* context parallelism is not load-balanced */
+	bool on_blackwell;     /* CUDA graphs on Blackwell only */
+	bool overlap_across;   /* expert traffic is overlapped if it leaves the node */
+	bool in_mxfp8;         /* graphs of experts, and their overlap, only in MXFP8 */
+	bool in_fp8;           /* products in fp8 where the device has it */
+	bool adapters;         /* trains adapters, whose optimizer is not sharded */
+	int etp;               /* 0: equal to tp */
+	const char *source;    /* where this is stated, or why it is assumed */
 } lk_stack_features;
 
 /* The entry of the stack with the latest `since` that is not after the release; an empty release is
