@@ -146,6 +146,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->inference, lk_score_inference},
 		{request->rl, lk_score_post},
 		{request->refit, lk_score_refit},
+		{request->finetune, lk_score_finetune},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -159,7 +160,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_hint(
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
-		"--mlperf, --inference, --rl, --refit, --plan and --dlrm, or none for "
+		"--mlperf, --inference, --rl, --refit, --finetune, --plan and --dlrm, or none for "
 		"training runs");
 	return NULL;
 }
@@ -168,7 +169,7 @@ static lk_status check_stack(const lk_validate_request *request, lk_error *err) 
 	bool other = request->ops || request->kernels || request->collectives || request->memory ||
 	             request->slowdown || request->models || request->dlrm || request->scaling ||
 	             request->mlperf || request->inference || request->rl || request->refit ||
-	             request->plan;
+	             request->finetune || request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -188,7 +189,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                      request->folds == LK_FOLDS_FABRIC;
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
-	            !request->inference && !request->rl && !request->refit;
+	            !request->inference && !request->rl && !request->refit && !request->finetune;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",
