@@ -469,7 +469,7 @@ static bool splits(const lk_caching *allocator, const block *b, uint64_t size) {
 	return size < split_limit(allocator) && rest > small_size;
 }
 
-lk_allocated lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *out) {
+lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *out) {
 	LK_ASSERT(stream < STREAMS && bytes >= 0 && bytes < (double)endless);
 	request of = {.size = rounded_size(allocator, (uint64_t)bytes), .stream = (uint8_t)stream};
 	of.pool = of.size > small_size;
@@ -522,4 +522,8 @@ uint64_t lk_caching_address(const lk_caching *allocator, uint32_t id) {
 
 uint64_t lk_caching_size(const lk_caching *allocator, uint32_t id) {
 	return allocator->blocks.at[id].size;
+}
+
+unsigned lk_caching_stream(const lk_caching *allocator, uint32_t id) {
+	return allocator->blocks.at[id].stream;
 }

@@ -20,14 +20,14 @@ typedef struct lk_caching lk_caching;
 lk_caching *lk_caching_new(const lk_caching_conf *conf); /* NULL when memory runs out */
 void lk_caching_free(lk_caching *allocator);             /* accepts NULL */
 
-typedef enum lk_allocated {
+typedef enum lk_caching_result {
 	LK_ALLOCATED,
 	LK_ALLOCATED_NOTHING, /* the limit leaves no room, also after cached blocks are given back */
 	LK_ALLOCATED_ERROR,   /* the simulation's own memory ran out */
-} lk_allocated;
+} lk_caching_result;
 
 /* Allocate a tensor on a stream below 64; *block names it. */
-lk_allocated lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *block);
+lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *block);
 /* Free it. False when the simulation's own memory ran out. */
 bool lk_caching_give(lk_caching *allocator, uint32_t block);
 
@@ -36,6 +36,7 @@ double lk_caching_allocated(const lk_caching *allocator);
 double lk_caching_reserved(const lk_caching *allocator);
 double lk_caching_peak(const lk_caching *allocator);
 
+unsigned lk_caching_stream(const lk_caching *caching, uint32_t block);
 /* Where a block lies, and its size, for tests: addresses count from 0 in the order in which the
  * device gives segments. */
 uint64_t lk_caching_address(const lk_caching *allocator, uint32_t block);
