@@ -111,8 +111,8 @@ static uint64_t split_limit(const lk_caching *allocator) {
 /* ---- sets ---- */
 
 /* The first place whose block is not before the key. */
-static size_t place_of(const lk_caching *allocator, const blocks_by_key *set, bool by_size,
-                       const block *key) {
+static size_t free_place_of(const lk_caching *allocator, const blocks_by_key *set, bool by_size,
+                            const block *key) {
 	size_t low = 0, high = set->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -134,7 +134,7 @@ static blocks_by_key *set_of(lk_caching *allocator, const block *b) {
 static void set_insert(lk_caching *allocator, uint32_t id) {
 	block *b = &allocator->blocks.at[id];
 	blocks_by_key *set = set_of(allocator, b);
-	size_t at = place_of(allocator, set, b->mapped, b);
+	size_t at = free_place_of(allocator, set, b->mapped, b);
 	if (!lk_push(set)) {
 		allocator->failed = true;
 		return;
@@ -147,7 +147,7 @@ static void set_insert(lk_caching *allocator, uint32_t id) {
 static void set_remove(lk_caching *allocator, uint32_t id) {
 	const block *b = &allocator->blocks.at[id];
 	blocks_by_key *set = set_of(allocator, b);
-	size_t at = place_of(allocator, set, b->mapped, b);
+	size_t at = free_place_of(allocator, set, b->mapped, b);
 	if (at >= set->count || set->at[at] != id) return; /* it could not be inserted */
 	memmove(&set->at[at], &set->at[at + 1], (set->count - 1 - at) * sizeof *set->at);
 	set->count--;
@@ -297,7 +297,7 @@ static uint32_t find_free(lk_caching *allocator, const request *of) {
 	block key = {.stream = of->stream, .size = of->size};
 	uint64_t most = split_limit(allocator);
 	from->searches++;
-	size_t at = place_of(allocator, &from->free, true, &key);
+	size_t at = free_place_of(allocator, &from->free, true, &key);
 	if (at == from->free.count) return NONE;
 	uint32_t id = from->free.at[at];
 	if (allocator->blocks.at[id].stream != of->stream) return NONE;
@@ -342,7 +342,7 @@ static uint32_t find_room(lk_caching *allocator, const request *of) {
 		allocator->top += endless;
 		if (id != NONE) set_insert(allocator, id);
 	}
-	size_t at = place_of(allocator, &from->unmapped, false, &key);
+	size_t at = free_place_of(allocator, &from->unmapped, false, &key);
 	for (; at < from->unmapped.count; at++) {
 		uint32_t id = from->unmapped.at[at];
 		if (allocator->blocks.at[id].stream != of->stream) break;
@@ -425,7 +425,7 @@ static bool release_oversized(lk_caching *allocator, const request *of) {
 	uint64_t most = split_limit(allocator), released = 0;
 	if (most == UINT64_MAX) return false;
 	block key = {.stream = of->stream, .size = of->size < most ? most : of->size};
-	size_t at = place_of(allocator, &from->free, true, &key);
+	size_t at = free_place_of(allocator, &from->free, true, &key);
 	if (at < from->free.count && allocator->blocks.at[from->free.at[at]].stream == of->stream) {
 		uint32_t id = from->free.at[at];
 		if (!is_split(&allocator->blocks.at[id])) release_segment(allocator, id);
@@ -469,7 +469,8 @@ static bool splits(const lk_caching *allocator, const block *b, uint64_t size) {
 	return size < split_limit(allocator) && rest > small_size;
 }
 
-lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *out) {
+lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes,
+                                  uint32_t *out) {
 	LK_ASSERT(stream < STREAMS && bytes >= 0 && bytes < (double)endless);
 	request of = {.size = rounded_size(allocator, (uint64_t)bytes), .stream = (uint8_t)stream};
 	of.pool = of.size > small_size;
