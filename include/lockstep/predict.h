@@ -106,6 +106,8 @@ typedef struct lk_predict_request {
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: from the launch line, else 8 */
 	const char *nccl;    /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL: from the
 	                        launch line */
+	const char *alloc_conf; /* PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True"; NULL: from the
+	                           launch line */
 	bool offload_optimizer, compile;
 	const char *teacher; /* distillation: the frozen network, a preset or a config.json */
 	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */

@@ -27,7 +27,8 @@ typedef enum lk_caching_result {
 } lk_caching_result;
 
 /* Allocate a tensor on a stream below 64; *block names it. */
-lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes, uint32_t *block);
+lk_caching_result lk_caching_take(lk_caching *allocator, unsigned stream, double bytes,
+                                  uint32_t *block);
 /* Free it. False when the simulation's own memory ran out. */
 bool lk_caching_give(lk_caching *allocator, uint32_t block);
 

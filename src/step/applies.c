@@ -83,6 +83,9 @@ static bool lacks_releases(const lk_job *job) {
 static bool lacks_other_gpus(const lk_job *job) {
 	return job->gpus == 1;
 }
+static bool lacks_caching(const lk_job *job) {
+	return lk_job_like_megatron(job) || lk_job_tokens(job) == 0;
+}
 static bool lacks_window(const lk_job *job) {
 	return job->model.window == 0 || job->model.window >= job->seq;
 }
@@ -273,6 +276,9 @@ static const struct rule {
      "NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "
      "NCCL_NVLS_ENABLE NCCL_BUFFSIZE",
      lacks_other_gpus, false, "one GPU runs no collective", "use more GPUs, or leave it out"},
+	{"alloc-conf", "", lacks_caching, false,
+     "of Megatron-LM's stacks, and of networks without tokens, the allocator is not simulated",
+     leave_out},
 	{"max-connections", "", lacks_other_gpus, false,
      "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},
 };

@@ -103,6 +103,11 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 		.states = states_of(job),
 		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : 2,
 	};
+	lk_alloc_conf conf;
+	LK_TRY(lk_alloc_conf_read(job->alloc_conf, "PYTORCH_CUDA_ALLOC_CONF", &conf, err));
+	how.conf = (lk_caching_conf){.expandable_segments = conf.expandable,
+	                             .max_split_bytes = conf.max_split_mib * LK_MIB,
+	                             .roundup_power2_divisions = (uint32_t)conf.roundup_divisions};
 	lk_caching_result result = lk_memory_reserved(graph, stage, &how, &bytes);
 	if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
 	use->reserved = fmax(bytes, use->walk.peak);

@@ -263,6 +263,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	job->compile |= request->compile;
 	take_switch(&job->eager, request->eager);
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
+	if (request->alloc_conf) lk_copy(job->alloc_conf, sizeof job->alloc_conf, request->alloc_conf);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
 	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
@@ -278,6 +279,16 @@ lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job 
 		return lk_fail(err, LK_ERR_INPUT, where, "longer than %zu characters",
 		               sizeof job->nccl - 1);
 	return lk_nccl_settings_read(job->nccl, where, &settings, err);
+}
+
+lk_status lk_request_check_alloc(const lk_predict_request *request, const lk_job *job,
+                                 lk_error *err) {
+	lk_alloc_conf conf;
+	const char *where = request->alloc_conf ? "--alloc-conf" : "PYTORCH_CUDA_ALLOC_CONF";
+	if (request->alloc_conf && strlen(request->alloc_conf) >= sizeof job->alloc_conf)
+		return lk_fail(err, LK_ERR_INPUT, where, "longer than %zu characters",
+		               sizeof job->alloc_conf - 1);
+	return lk_alloc_conf_read(job->alloc_conf, where, &conf, err);
 }
 
 /* Known stacks have their own defaults; any other name would silently get those of one of them. */
@@ -387,6 +398,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->delay_wgrad = job->delay_weights;
 	if (job->wide_first == job->wide_last) out->bf16_layers = job->wide_first;
 	out->nccl = stated_text(job->nccl);
+	out->alloc_conf = stated_text(job->alloc_conf);
 	out->stack = stated_text(job->stack);
 	out->release = stated_text(job->release);
 }

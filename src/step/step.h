@@ -172,6 +172,9 @@ lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_
 /* Whether the request asks for preference optimisation. */
 bool lk_request_takes_pairs(const lk_predict_request *request);
 /* Check the job's NCCL settings, from an option or the launch line. */
+/* Check the settings of PyTorch's allocator. */
+lk_status lk_request_check_alloc(const lk_predict_request *request, const lk_job *job,
+                                 lk_error *err);
 lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job *job,
                                 lk_error *err);
 /* State the fields of a launch line's job as options; texts belong to the job. */

@@ -218,7 +218,8 @@ static const struct finetune_switch {
 	const char *word;
 	const char *refused;            /* why a run with it is not modelled; NULL */
 	const char *loss, *state_dtype; /* NULL: unchanged */
-	bool fused_kernels, fused_loss, compiled, host_activations, host_optimizer, host_checkpoints;
+	bool fused_kernels, fused_loss, compiled, host_activations, host_optimizer, host_checkpoints,
+		expandable;
 } switches[] = {
 	{"liger", .loss = "linear", .fused_kernels = true},
 	{"cut_cross_entropy", .loss = "cut"},
@@ -230,6 +231,7 @@ static const struct finetune_switch {
      * layers wait in the host's memory (unsloth/models/_utils.py) */
 	{"unsloth", .fused_kernels = true, .fused_loss = true, .host_checkpoints = true},
 	{"lora_kernels", .fused_kernels = true},
+	{"expandable_segments", .expandable = true},
 	{"offload_activations", .host_activations = true},
 	{"offload_optimizer", .host_optimizer = true},
 	{"exp_avg_dtype=bf16", .state_dtype = "bf16"},
@@ -260,6 +262,8 @@ static void take_switch_word(const struct finetune_switch *is, lk_finetune_run *
 	if (is->host_checkpoints && strcmp(request->recompute, "full") == 0)
 		request->offload_activations = true;
 	if (is->host_optimizer) request->offload_optimizer = true;
+	if (is->expandable && strcmp(run->stack, "ms-swift-megatron") != 0)
+		request->alloc_conf = "expandable_segments:True";
 	request->compile |= is->compiled;
 }
 

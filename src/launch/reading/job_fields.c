@@ -303,6 +303,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(compile), JOB},
 	{SWITCH(eager), JOB},
 	{INT(max_connections), JOB},
+	{FIELD("alloc_conf", TEXT, alloc_conf), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},
 	{FIELD("stack", TEXT, stack), LAYOUT},
 	{FIELD("profile", TEXT, profile), JOB},

@@ -143,10 +143,11 @@ typedef struct lk_job {
 	int dispatch_sms;       /* SMs that the node dispatcher's kernels take; 0: their known number */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
-	lk_switch eager;     /* element-wise operations run one by one, as in Hugging Face's networks;
+	lk_switch eager;      /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
-	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256];      /* release and environment of NCCL (cost/collective); "" not stated */
+	int max_connections;  /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char alloc_conf[160]; /* PYTORCH_CUDA_ALLOC_CONF; "" not stated */
+	char nccl[256];       /* release and environment of NCCL (cost/collective); "" not stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];  /* release of the stack, "26.04"; "" the newest */
@@ -350,6 +351,16 @@ void lk_job_select(lk_job *job, int modules);
  * memory. */
 const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
 lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
+
+/* ---- job_alloc.c: settings of PyTorch's allocator. */
+typedef struct lk_alloc_conf {
+	bool expandable;
+	double max_split_mib;  /* 0: any block is split */
+	int roundup_divisions; /* 0: none */
+} lk_alloc_conf;
+/* Read "expandable_segments:True,max_split_size_mb:128". */
+lk_status lk_alloc_conf_read(const char *text, const char *where, lk_alloc_conf *out,
+                             lk_error *err);
 
 /* ---- job_loss.c: losses that do not hold all logits. */
 

@@ -84,6 +84,7 @@ static const lk_option options[] = {
 	 "CUDA_DEVICE_MAX_CONNECTIONS; with 1 nothing starts before what was issued earlier has "
 	 "started")},
 	{NCCL_ROW(LK_NCCL_HELP)},
+	{ALLOC_CONF_ROW},
 	{COMPILE_ROW},
 	{EAGER_ROW},
 	{ATTENTION_ROW},
