@@ -81,6 +81,8 @@ typedef struct lk_predict_request {
 	const char *task; /* "pretrain", "sft", "lora", "dpo" (sft with `dpo`),
 	                     "generate", "grpo", "dapo", "ppo" */
 	int lora_rank;
+	const char *lora_targets; /* "attention", "all-linear", "experts"; NULL: attention */
+	double lora_dropout;      /* share of what adapters read that is dropped */
 	bool dpo; /* pairs of sequences, which a frozen reference reads too; mbs and gbs count both */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
 	int images, image_size; /* per sequence; side in pixels: networks that read images */

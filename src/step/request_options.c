@@ -18,6 +18,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a specific one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
+static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
@@ -198,6 +199,13 @@ static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
+static lk_status take_lora_targets(lk_job *job, const char *text, lk_error *err) {
+	int value = job->lora_targets;
+	LK_TRY(request_take_name(&value, text, lora_targets, "--lora-targets", err));
+	job->lora_targets = (lk_lora_targets)value;
+	return LK_OK;
+}
+
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	int kernel = job->attn_kernel, dispatcher = job->dispatcher;
 	request_take_int(&job->tp, request->tp);
@@ -212,6 +220,8 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
 	request_take_int(&job->lora_rank, request->lora_rank);
+	LK_TRY(take_lora_targets(job, request->lora_targets, err));
+	if (request->lora_dropout > 0) job->lora_dropout = request->lora_dropout;
 	job->narrow_base |= request->qlora;
 	job->dora |= request->dora;
 	job->dpo |= lk_request_takes_pairs(request);
@@ -365,6 +375,8 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
+	out->lora_targets = stated_name(lora_targets, job->lora_targets);
+	out->lora_dropout = job->lora_dropout;
 	out->qlora = job->narrow_base;
 	out->dora = job->dora;
 	out->dpo = job->dpo;

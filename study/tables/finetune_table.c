@@ -120,6 +120,29 @@ static const struct method {
 	{"dpo+lora", "lora", .adapters = true, .pairs = true},
 };
 
+/* Frameworks that drop part of what adapters read where a run states nothing: litgpt's
+ * configurations, fsdp_qlora's train.py (lora_dropout 0.1), ms-swift (lora_dropout 0.05), axolotl's
+ * examples. PEFT and the others drop nothing. */
+static bool drops_by_default(const char *framework) {
+	static const char *const names[] = {"litgpt",      "fsdp_qlora",        "axolotl", "ms-swift-1",
+	                                    "ms-swift-hf", "ms-swift-megatron", NULL};
+	for (int i = 0; names[i]; i++)
+		if (strcmp(framework, names[i]) == 0) return true;
+	return false;
+}
+
+/* Adapters of attention alone, or of MLPs too; unsloth, torchtune and axolotl adapt all where
+ * nothing is stated. */
+static void take_adapters(const lk_csv *csv, const int *at, lk_finetune_run *run) {
+	const char *targets = lk_csv_field(csv, at[TARGETS]);
+	bool all = strstr(targets, "all-linear") || strstr(targets, "mlp") || strstr(targets, "down") ||
+	           strstr(targets, "experts") || *targets == '\0';
+	run->request.lora_rank = finetune_whole(csv, at, RANK, 0);
+	bool experts = strstr(targets, "experts") || strcmp(run->stack, "ms-swift-megatron") == 0;
+	run->request.lora_targets = all ? experts ? "experts" : "all-linear" : "attention";
+	if (drops_by_default(run->stack)) run->request.lora_dropout = 0.05;
+}
+
 static lk_status take_method(lk_arena *arena, const lk_csv *csv, const int *at,
                              lk_finetune_run *run, lk_error *err) {
 	lk_predict_request *request = &run->request;
@@ -130,7 +153,7 @@ static lk_status take_method(lk_arena *arena, const lk_csv *csv, const int *at,
 		request->qlora = method->narrow;
 		request->dora = method->magnitudes;
 		request->dpo = method->pairs;
-		if (method->adapters) request->lora_rank = finetune_whole(csv, at, RANK, 0);
+		if (method->adapters) take_adapters(csv, at, run);
 		return LK_OK;
 	}
 	run->why_not = lk_arena_printf(arena, "method %s is not modelled", run->task);
@@ -339,6 +362,8 @@ static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run
 	run->allocated = LK_GIB * finetune_number(csv, at, ALLOCATED);
 	if (finetune_is(csv, at, MEANS, "device")) run->device = reserved;
 	else run->reserved = reserved;
+	if (strstr(run->model, "NVFP4") && !run->why_not)
+		run->why_not = "frozen weights in NVFP4 are not modelled";
 	if (finetune_is(csv, at, MEANS, "estimate") && !run->why_not)
 		run->why_not = "a rule of thumb, no measurement";
 	run->verdict = isnan(out) || !run->names_gpu ? LK_RUN_UNSTATED

@@ -134,6 +134,7 @@ static void figures_are_answers(void **state) {
 	lk_predict_defaults(&request);
 	request.model = "llama3.1-8b", request.gpu = "rtx-4090", request.gpus = 1;
 	request.task = "lora", request.qlora = true, request.lora_rank = 16;
+	request.lora_targets = "all-linear";
 	request.tp = request.pp = request.cp = request.ep = request.mbs = request.gbs = 1;
 	request.seq = 2048, request.zero = "0", request.stack = "ddp", request.recompute = "full";
 	request.dtype = "bf16", request.optimizer = "adam";
