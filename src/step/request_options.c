@@ -123,10 +123,24 @@ bool lk_request_takes_pairs(const lk_predict_request *request) {
 	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
 }
 
-/* AdamW is Adam with decoupled decay: the same states, traffic and products. */
-static lk_status take_optimizer(const char *text, int *out, lk_error *err) {
-	bool decayed = text && lk_same_name(text, "adamw");
-	return request_take_name(out, decayed ? "adam" : text, lk_optimizer_names, "--optimizer", err);
+/* AdamW is Adam with decoupled decay: the same states, traffic and products. Names of Hugging Face's
+ * Trainer also say how PyTorch runs it: as lists of operations, or as one kernel. */
+static lk_status take_optimizer(const char *text, lk_job *job, int *out, lk_error *err) {
+	static const struct {
+		const char *name;
+		lk_update update;
+	} named[] = {
+		{"adamw", LK_UPDATE_USUAL},
+		{"adamw_torch", LK_UPDATE_FOREACH},
+		{"adamw_torch_fused", LK_UPDATE_FUSED},
+	};
+	for (size_t i = 0; text && i < sizeof named / sizeof *named; i++)
+		if (lk_same_name(text, named[i].name)) {
+			if (named[i].update != LK_UPDATE_USUAL) job->update = named[i].update;
+			text = "adam";
+			break;
+		}
+	return request_take_name(out, text, lk_optimizer_names, "--optimizer", err);
 }
 
 lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_error *err) {
@@ -144,7 +158,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
 		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
-	LK_TRY(take_optimizer(request->optimizer, &optimizer, err));
+	LK_TRY(take_optimizer(request->optimizer, job, &optimizer, err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
 	LK_TRY(request_take_name(&average, request->ema, averages, "--ema", err));

@@ -203,6 +203,8 @@ static void take_optimizer(const char *text, lk_predict_request *request) {
 	if (eight) request->optimizer = "adam-8bit";
 	else if (strstr(text, "4bit")) request->optimizer = "adam-4bit";
 	else if (strcmp(text, "muon") == 0) request->optimizer = "muon";
+	else if (strcmp(text, "adamw_torch") == 0) request->optimizer = "adamw_torch";
+	else if (strcmp(text, "adamw_torch_fused") == 0) request->optimizer = "adamw_torch_fused";
 	else request->optimizer = "adam";
 }
 

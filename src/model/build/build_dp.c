@@ -203,8 +203,10 @@ static double torch_update_scratch(const lk_job *job, double parameters) {
  * sub_group_size). Other casts take 2 bytes. */
 static double update_scratch(const lk_job *job, double parameters) {
 	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
-	if (widens && lk_job_uses_deepspeed(job))
-		return job->sharding == LK_SHARD_ZERO3 ? 4 * fmin(parameters, 1e9) : 6 * parameters;
+	if (widens && lk_job_uses_deepspeed(job)) {
+		double group = job->sharding == LK_SHARD_ZERO3 ? fmin(parameters, 1e9) : parameters;
+		return (job->sharding == LK_SHARD_ZERO3 ? 4 : 6) * group + torch_update_scratch(job, group);
+	}
 	/* kernels of bitsandbytes, torchao and FlashOptim write each parameter in place */
 	if (job->optimizer == LK_OPT_ADAM_8BIT || job->optimizer == LK_OPT_LION_8BIT ||
 	    job->optimizer == LK_OPT_ADEMAMIX_8BIT || job->optimizer == LK_OPT_ADAM_4BIT ||
