@@ -53,8 +53,8 @@ static double reserved_bytes(const lk_memory *memory) {
 }
 
 /* Sizes of a network's tensors, of one micro-batch: a hidden state and logits, in their format and in
- * fp32; queries, keys, the inner width of an MLP. */
-static int tensor_sizes(const lk_job *job, double *sizes) {
+ * fp32; queries, keys, the inner width of an MLP; of DeepSpeed the flat gradients of a sub-group. */
+static int tensor_sizes(const lk_job *job, int stage, double *sizes) {
 	const lk_model *model = &job->model;
 	double tokens = (double)job->mbs * lk_job_tokens(job) / job->cp,
 		   bytes = lk_job_sixteen_bit(job) ? 2 : 4;
@@ -74,6 +74,14 @@ static int tensor_sizes(const lk_job *job, double *sizes) {
 		if (of[i].wide && bytes < 4) sizes[count++] = 4 * tokens * of[i].width;
 		sizes[count++] = bytes * tokens * of[i].width;
 	}
+	if (!lk_job_uses_deepspeed(job)) return count;
+	double dense, experts;
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	lk_sizes_shards(job, &dense, &experts);
+	double group = p.trained_dense / dense + p.trained_experts / experts;
+	if (job->sharding == LK_SHARD_ZERO3) group = fmin(group, 1e9);
+	sizes[count++] = 4 * group;
+	sizes[count++] = 2 * group;
 	return count;
 }
 
@@ -98,7 +106,7 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 	double sizes[16], bytes, room = use->usable - use->context - use->nccl;
 	lk_reserving how = {
 		.sizes = sizes,
-		.size_count = tensor_sizes(job, sizes),
+		.size_count = tensor_sizes(job, (int)stage, sizes),
 		.units = lk_build_shards_layers(job) ? 2 : 0,
 		.states = states_of(job),
 		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : 2,
