@@ -81,6 +81,8 @@ typedef struct lk_predict_request {
 	const char *task; /* "pretrain", "sft", "lora", "dpo" (sft with `dpo`),
 	                     "generate", "grpo", "dapo", "ppo" */
 	int lora_rank;
+	const char *lora_targets; /* "attention", "all-linear", "experts"; NULL: attention */
+	double lora_dropout;      /* share of what adapters read that is dropped */
 	bool dpo; /* pairs of sequences, which a frozen reference reads too; mbs and gbs count both */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
 	int images, image_size; /* per sequence; side in pixels: networks that read images */
@@ -106,6 +108,8 @@ typedef struct lk_predict_request {
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: from the launch line, else 8 */
 	const char *nccl;    /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL: from the
 	                        launch line */
+	const char *alloc_conf; /* PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True"; NULL: from the
+	                           launch line */
 	bool offload_optimizer, compile;
 	const char *teacher; /* distillation: the frozen network, a preset or a config.json */
 	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */

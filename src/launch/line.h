@@ -25,6 +25,7 @@ typedef struct lk_line {
 	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
 	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
 	int max_connections;
+	char alloc_conf[sizeof((lk_job *)0)->alloc_conf];
 	char nccl[sizeof((lk_job *)0)->nccl]; /* NAME=value of NCCL's variables */
 } lk_line;
 

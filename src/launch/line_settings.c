@@ -58,6 +58,27 @@ static int line_visible(const lk_word *word, size_t length) {
 	return count <= LK_JOB_GPUS ? count : 0;
 }
 
+static bool line_names_allocator(const char *text, size_t length) {
+	static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+	                                    "PYTORCH_HIP_ALLOC_CONF"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0) return true;
+	return false;
+}
+
+/* Settings of PyTorch's allocator; those that are not modelled are left out, and said. */
+static lk_status line_take_allocator(lk_line *line, const char *name, const lk_word *word) {
+	const char *text = word->text + strlen(name) + 1;
+	lk_alloc_conf conf;
+	lk_error ignored = {0};
+	if (word->unknown != NULL) return lk_launch_skip(line->r, name, "its value is not known");
+	if (strlen(text) >= sizeof line->alloc_conf ||
+	    lk_alloc_conf_read(text, name, &conf, &ignored) != LK_OK)
+		return lk_launch_skip(line->r, name, "a setting of the allocator that is not modelled");
+	lk_copy(line->alloc_conf, sizeof line->alloc_conf, text);
+	return lk_launch_seen(line->r, name);
+}
+
 lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
 	size_t length = strcspn(word->text, "=");
@@ -72,6 +93,7 @@ lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 		line->r->visible = visible;
 		return lk_launch_understood(line->r, name, word->text + length + 1);
 	}
+	if (line_names_allocator(word->text, length)) return line_take_allocator(line, name, word);
 	if (!ours && !queues && !collectives)
 		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
 	if (word->unknown != NULL) {
@@ -106,6 +128,7 @@ lk_status lk_line_apply_settings(lk_line *line) {
 	lk_job *job = line->r->out->job;
 	if (line->max_connections > 0) job->max_connections = line->max_connections;
 	if (*line->nccl) memcpy(job->nccl, line->nccl, sizeof job->nccl);
+	if (*line->alloc_conf) memcpy(job->alloc_conf, line->alloc_conf, sizeof job->alloc_conf);
 	for (size_t i = 0; i < line->environment.count; i++)
 		if (strncmp(line->environment.at[i].text, "LOCKSTEP_", 9) == 0)
 			LK_TRY(lk_launch_set(line->r, line->environment.at[i].text));

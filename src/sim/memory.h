@@ -5,6 +5,7 @@
 #define LK_SIM_MEMORY_H
 
 #include "graph/graph.h"
+#include "sim/allocator.h"
 
 typedef struct lk_memory {
 	double peak;               /* most bytes allocated at any time */
@@ -22,6 +23,20 @@ lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage);
 typedef struct lk_swing lk_swing;
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);
 lk_memory lk_memory_walk_with(const lk_graph *graph, const lk_swing *swings, uint32_t stage);
+
+/* reserved.c: what PyTorch's allocator holds over two steps. */
+typedef struct lk_reserving {
+	lk_caching_conf conf;
+	const double *sizes; /* of the network's tensors, bytes */
+	int size_count;
+	int units;        /* buffers of communication are so many layers'; 0: as other tensors */
+	int states;       /* the optimizer's states are so many tensors */
+	int microbatches; /* the first ones, which decide */
+} lk_reserving;
+
+/* The most bytes held. LK_ALLOCATED_NOTHING: they do not suffice. */
+lk_caching_result lk_memory_reserved(const lk_graph *graph, uint32_t stage, const lk_reserving *how,
+                                     double *bytes);
 
 /* Bytes allocated after each call of the program, and the highest value during it; arrays of
  * calls.count. */

@@ -83,6 +83,9 @@ static bool lacks_releases(const lk_job *job) {
 static bool lacks_other_gpus(const lk_job *job) {
 	return job->gpus == 1;
 }
+static bool lacks_caching(const lk_job *job) {
+	return lk_job_like_megatron(job) || lk_job_tokens(job) == 0;
+}
 static bool lacks_window(const lk_job *job) {
 	return job->model.window == 0 || job->model.window >= job->seq;
 }
@@ -192,8 +195,8 @@ static const struct rule {
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary,
      true, "the model has no logits over a vocabulary", leave_out},
-	{"lora-rank qlora dora", "", lacks_adapters, true, "there are no adapters",
-     "use --task lora, or leave it out"},
+	{"lora-rank lora-targets lora-dropout qlora dora", "", lacks_adapters, true,
+     "there are no adapters", "use --task lora, or leave it out"},
 	{"images image-size freeze-vision", "", lacks_tower, true, "the model has no encoder of images",
      leave_out},
 	{"image-size", "", lacks_sizes, true, "the encoder takes images of one size alone",
@@ -273,6 +276,9 @@ static const struct rule {
      "NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "
      "NCCL_NVLS_ENABLE NCCL_BUFFSIZE",
      lacks_other_gpus, false, "one GPU runs no collective", "use more GPUs, or leave it out"},
+	{"alloc-conf", "", lacks_caching, false,
+     "of Megatron-LM's stacks, and of networks without tokens, the allocator is not simulated",
+     leave_out},
 	{"max-connections", "", lacks_other_gpus, false,
      "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},
 };

@@ -2,7 +2,8 @@
  * (docs/method/memory.md).
  *
  *     total    = reserved + CUDA context + NCCL
- *     reserved = peak + 4 % of what moves + 0.1 GiB
+ *     reserved = peak + 4 % of what moves + 0.1 GiB for Megatron-LM's stacks; for others what the
+ *                caching allocator holds (sim/reserved.c)
  *
  * Workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
  * one for the backward thread: 32 MiB each from Hopper on, or with CUBLAS_WORKSPACE_CONFIG=:4096:8,
@@ -13,7 +14,10 @@
 #include "base/arena.h"
 #include "step/step.h"
 
+#include <math.h>
+
 #include "base/units.h"
+#include "model/build/build.h"
 #include "model/layout/job.h"
 #include "base/check.h"
 
@@ -48,6 +52,83 @@ static double reserved_bytes(const lk_memory *memory) {
 	return memory->peak + 0.04 * moving + 0.1 * LK_GIB;
 }
 
+/* Sizes of a network's tensors, of one micro-batch: a hidden state and logits, in their format and in
+ * fp32; queries, keys, the inner width of an MLP; of DeepSpeed the flat gradients of a sub-group. */
+static int tensor_sizes(const lk_job *job, int stage, double *sizes) {
+	const lk_model *model = &job->model;
+	double tokens = (double)job->mbs * lk_job_tokens(job) / job->cp,
+		   bytes = lk_job_sixteen_bit(job) ? 2 : 4;
+	struct {
+		double width;
+		bool wide;
+	} of[] = {
+		{(double)job->padded_vocab / job->tp, true},
+		{model->hidden, true},
+		{(double)model->ffn / job->tp, lk_job_autocasts(job)},
+		{(double)model->heads * model->head_dim / job->tp, false},
+		{(double)model->kv_heads * model->head_dim / job->tp, false},
+	};
+	int count = 0;
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		if (!(of[i].width > 0)) continue;
+		if (of[i].wide && bytes < 4) sizes[count++] = 4 * tokens * of[i].width;
+		sizes[count++] = bytes * tokens * of[i].width;
+	}
+	if (!lk_job_uses_deepspeed(job)) return count;
+	double dense, experts;
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	lk_sizes_shards(job, &dense, &experts);
+	double group = p.trained_dense / dense + p.trained_experts / experts;
+	if (job->sharding == LK_SHARD_ZERO3) group = fmin(group, 1e9);
+	sizes[count++] = 4 * group;
+	sizes[count++] = 2 * group;
+	return count;
+}
+
+/* PyTorch's own optimizers have states for each parameter, FSDP for each layer's; DeepSpeed's are
+ * flat, and lie there from the start. */
+static int states_of(const lk_job *job) {
+	if (lk_job_uses_deepspeed(job)) return 1;
+	int layers = lk_job_layers(job) / job->pp;
+	return 2 * (layers > 0 ? layers : 1) * (job->sharding == LK_SHARD_ZERO3 ? 1 : 4);
+}
+
+/* Whether the caching allocator is simulated for the job; Megatron-LM's tests are measured as what
+ * tensors take. */
+static bool simulates_caching(const lk_job *job) {
+	return !lk_job_like_megatron(job) && lk_job_tokens(job) > 0;
+}
+
+/* What the allocator holds where the device has all that it asks for; where that is too much, what
+ * it holds after giving back cached blocks, if that suffices. */
+static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_t stage,
+                               lk_stage_use *use, lk_error *err) {
+	double sizes[16], bytes, room = use->usable - use->context - use->nccl;
+	lk_reserving how = {
+		.sizes = sizes,
+		.size_count = tensor_sizes(job, (int)stage, sizes),
+		.units = lk_build_shards_layers(job) ? 2 : 0,
+		.states = states_of(job),
+		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : 2,
+	};
+	lk_alloc_conf conf;
+	LK_TRY(lk_alloc_conf_read(job->alloc_conf, "PYTORCH_CUDA_ALLOC_CONF", &conf, err));
+	how.conf = (lk_caching_conf){.expandable_segments = conf.expandable,
+	                             .max_split_bytes = conf.max_split_mib * LK_MIB,
+	                             .roundup_power2_divisions = (uint32_t)conf.roundup_divisions};
+	lk_caching_result result = lk_memory_reserved(graph, stage, &how, &bytes);
+	if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
+	use->reserved = fmax(bytes, use->walk.peak);
+	if (use->reserved > room && use->walk.peak < room) {
+		how.conf.limit = room;
+		result = lk_memory_reserved(graph, stage, &how, &bytes);
+		if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
+		if (result == LK_ALLOCATED) use->reserved = fmax(bytes, use->walk.peak);
+	}
+	use->total = use->reserved + use->context + use->nccl;
+	return LK_OK;
+}
+
 static double workspace_bytes(const lk_job *job, const lk_device *device) {
 	bool later = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
 	double cublas = (later || job->deterministic ? 32 : 8.125) * LK_MIB;
@@ -80,6 +161,7 @@ double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ra
 	double always = resident + workspace_bytes(job, device);
 	lk_memory m = {.resident = always, .peak = always + held};
 	*usable = device->memory_bytes;
+	if (simulates_caching(job)) return m.peak + context_bytes(device) + nccl_bytes(ranks);
 	return reserved_bytes(&m) + context_bytes(device) + nccl_bytes(ranks);
 }
 
@@ -107,7 +189,8 @@ lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster
 	return fullest;
 }
 
-lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
+lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool search, lk_step *out,
+                        lk_error *err) {
 	int64_t chains = out->graph->ranks.chains;
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
 	if (!out->memory) return lk_oom(err);
@@ -122,6 +205,9 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes(job, device);
 		lk_memory walk = lk_memory_walk_with(out->graph, swings, (uint32_t)s);
 		memory_use_stage(out->graph, cluster, &walk, (uint32_t)s, use);
+		bool hopeless = walk.peak + use->context + use->nccl > use->usable;
+		if (simulates_caching(job) && !(search && hopeless))
+			LK_TRY(caching_bytes(job, out->graph, (uint32_t)s, use, err));
 		lk_memory_band_apply(&band, walk.peak, &use->low, &use->high);
 		const lk_stage_use *fullest = &out->memory[out->fullest];
 		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;

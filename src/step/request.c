@@ -300,6 +300,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	out->job.split_open |= !lk_request_launched(request);
 	lk_request_take_switches(request, &out->job);
 	LK_TRY(lk_request_check_nccl(request, &out->job, err));
+	LK_TRY(lk_request_check_alloc(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));
 	LK_TRY(lk_request_check_release(request->release, err));
 	return LK_OK;

@@ -18,6 +18,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a specific one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
+static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
@@ -122,10 +123,24 @@ bool lk_request_takes_pairs(const lk_predict_request *request) {
 	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
 }
 
-/* AdamW is Adam with decoupled decay: the same states, traffic and products. */
-static lk_status take_optimizer(const char *text, int *out, lk_error *err) {
-	bool decayed = text && lk_same_name(text, "adamw");
-	return request_take_name(out, decayed ? "adam" : text, lk_optimizer_names, "--optimizer", err);
+/* AdamW is Adam with decoupled decay: the same states, traffic and products. Names of Hugging Face's
+ * Trainer also say how PyTorch runs it: as lists of operations, or as one kernel. */
+static lk_status take_optimizer(const char *text, lk_job *job, int *out, lk_error *err) {
+	static const struct {
+		const char *name;
+		lk_update update;
+	} named[] = {
+		{"adamw", LK_UPDATE_USUAL},
+		{"adamw_torch", LK_UPDATE_FOREACH},
+		{"adamw_torch_fused", LK_UPDATE_FUSED},
+	};
+	for (size_t i = 0; text && i < sizeof named / sizeof *named; i++)
+		if (lk_same_name(text, named[i].name)) {
+			if (named[i].update != LK_UPDATE_USUAL) job->update = named[i].update;
+			text = "adam";
+			break;
+		}
+	return request_take_name(out, text, lk_optimizer_names, "--optimizer", err);
 }
 
 lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_error *err) {
@@ -143,7 +158,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
 		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
-	LK_TRY(take_optimizer(request->optimizer, &optimizer, err));
+	LK_TRY(take_optimizer(request->optimizer, job, &optimizer, err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
 	LK_TRY(request_take_name(&average, request->ema, averages, "--ema", err));
@@ -198,6 +213,13 @@ static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
+static lk_status take_lora_targets(lk_job *job, const char *text, lk_error *err) {
+	int value = job->lora_targets;
+	LK_TRY(request_take_name(&value, text, lora_targets, "--lora-targets", err));
+	job->lora_targets = (lk_lora_targets)value;
+	return LK_OK;
+}
+
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	int kernel = job->attn_kernel, dispatcher = job->dispatcher;
 	request_take_int(&job->tp, request->tp);
@@ -212,6 +234,8 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
 	request_take_int(&job->lora_rank, request->lora_rank);
+	LK_TRY(take_lora_targets(job, request->lora_targets, err));
+	if (request->lora_dropout > 0) job->lora_dropout = request->lora_dropout;
 	job->narrow_base |= request->qlora;
 	job->dora |= request->dora;
 	job->dpo |= lk_request_takes_pairs(request);
@@ -263,6 +287,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	job->compile |= request->compile;
 	take_switch(&job->eager, request->eager);
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
+	if (request->alloc_conf) lk_copy(job->alloc_conf, sizeof job->alloc_conf, request->alloc_conf);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
 	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
 	if (request->release) lk_copy(job->release, sizeof job->release, request->release);
@@ -279,6 +304,16 @@ lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job 
 		return lk_fail(err, LK_ERR_INPUT, where, "longer than %zu characters",
 		               sizeof job->nccl - 1);
 	return lk_nccl_settings_read(job->nccl, where, &settings, err);
+}
+
+lk_status lk_request_check_alloc(const lk_predict_request *request, const lk_job *job,
+                                 lk_error *err) {
+	lk_alloc_conf conf;
+	const char *where = request->alloc_conf ? "--alloc-conf" : "PYTORCH_CUDA_ALLOC_CONF";
+	if (request->alloc_conf && strlen(request->alloc_conf) >= sizeof job->alloc_conf)
+		return lk_fail(err, LK_ERR_INPUT, where, "longer than %zu characters",
+		               sizeof job->alloc_conf - 1);
+	return lk_alloc_conf_read(job->alloc_conf, where, &conf, err);
 }
 
 /* Known stacks have their own defaults; any other name would silently get those of one of them. */
@@ -352,6 +387,8 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
 	out->lora_rank = job->lora_rank;
+	out->lora_targets = stated_name(lora_targets, job->lora_targets);
+	out->lora_dropout = job->lora_dropout;
 	out->qlora = job->narrow_base;
 	out->dora = job->dora;
 	out->dpo = job->dpo;
@@ -385,6 +422,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->delay_wgrad = job->delay_weights;
 	if (job->wide_first == job->wide_last) out->bf16_layers = job->wide_first;
 	out->nccl = stated_text(job->nccl);
+	out->alloc_conf = stated_text(job->alloc_conf);
 	out->stack = stated_text(job->stack);
 	out->release = stated_text(job->release);
 }

@@ -254,7 +254,7 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	LK_TRY(lk_build_few(job, few, &out->graph, err));
 	LK_TRY(replace_update(out, options->update, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
-	LK_TRY(lk_memory_ask(job, cluster, out, err));
+	LK_TRY(lk_memory_ask(job, cluster, options->memory_only || options->bare, out, err));
 	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
 }

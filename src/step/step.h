@@ -172,6 +172,9 @@ lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_
 /* Whether the request asks for preference optimisation. */
 bool lk_request_takes_pairs(const lk_predict_request *request);
 /* Check the job's NCCL settings, from an option or the launch line. */
+/* Check the settings of PyTorch's allocator. */
+lk_status lk_request_check_alloc(const lk_predict_request *request, const lk_job *job,
+                                 lk_error *err);
 lk_status lk_request_check_nccl(const lk_predict_request *request, const lk_job *job,
                                 lk_error *err);
 /* State the fields of a launch line's job as options; texts belong to the job. */
@@ -294,8 +297,10 @@ void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *r
 /* ---- memory_use: the memory of every stage as the device sees it. Private to step and to
  * searches. */
 
-/* Fill out->memory, out->fullest and out->usable from out->graph. */
-lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err);
+/* Fill out->memory, out->fullest and out->usable from out->graph. `search`: what the allocator holds
+ * of a job whose tensors alone are too many is not asked. */
+lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool search, lk_step *out,
+                        lk_error *err);
 /* Likewise for a step graph written by lockstep predict, which includes its workspace: the stage
  * with the least free memory. */
 lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster);

@@ -396,6 +396,37 @@ typedef LK_VEC(lk_post_run) lk_post_runs;
  * training layout, gen_tp, gen_pp, lengths, batches, step_s, suspect. */
 lk_status lk_post_read(lk_arena *arena, lk_stream *in, lk_post_runs *out, lk_error *err);
 
+/* ---- finetune: tables of fine-tuning runs (finetune_runs.csv). */
+
+typedef enum lk_run_verdict {
+	LK_RUN_UNSTATED, /* or on a GPU that the table does not name */
+	LK_RUN_RAN,
+	LK_RUN_OUT_OF_MEMORY,
+} lk_run_verdict;
+
+/* One row: the request that predicts it, and what was measured (NAN: not stated). The arena that
+ * the table was read into owns the texts. */
+typedef struct lk_finetune_run {
+	const char *id, *where, *stack, *release, *model, *gpu, *task, *sharding, *precision;
+	const char *suspect; /* why it is not to be scored; "" */
+	const char *why_not; /* why it cannot be predicted; NULL */
+	lk_predict_request request;
+	bool names_gpu; /* else the memory of another GPU is asked, and no verdict or time */
+	double usable;  /* bytes of a board that is named by its memory; NAN: the GPU's */
+	bool at_most;   /* sequences are shorter than the request's, by how much is not known */
+	double reserved, allocated, device; /* peaks, bytes: of the allocator, of tensors, of all */
+	double seconds;                     /* of a step */
+	lk_run_verdict verdict;
+	double longest; /* sequence that fits, tokens; or batch of a GPU, if `of_batch` */
+	bool of_batch;
+} lk_finetune_run;
+typedef LK_VEC(lk_finetune_run) lk_finetune_runs;
+
+/* Read the columns id, framework, model, method, gpu, n_gpu, sharding, the layout, seq, seq_means,
+ * switches, peak_reserved_gib, peak_allocated_gib, mem_means, oom, step_s, tokens_per_s, time_valid,
+ * max_context, suspect. The vector must be freed with lk_vec_free in every case. */
+lk_status lk_finetune_read(lk_arena *arena, lk_stream *in, lk_finetune_runs *out, lk_error *err);
+
 /* ---- refit: tables of times that new weights take to the engines (weight_update.csv). */
 
 typedef struct lk_refit_run {

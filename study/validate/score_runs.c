@@ -176,7 +176,7 @@ static lk_status runs_score(lk_arena *arena, const lk_validate_request *request,
 	LK_TRY(runs_choose(request, runs, err));
 	LK_TRY(lk_scoring_rows(arena, runs->count, out, err));
 	static const char *const by[] = {"stack", "gpu", "gpus", "network", "experts"};
-	for (int d = 0; d < LK_DIVISIONS; d++)
+	for (int d = 0; d < (int)(sizeof by / sizeof *by); d++)
 		if (!lk_scoring_divide(arena, out, by[d])) return lk_oom(err);
 	lk_cross_run *cross = NULL;
 	int *fold = LK_ARRAY(arena, int, runs->count), folds;

@@ -147,6 +147,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->serving, lk_score_serving},
 		{request->rl, lk_score_post},
 		{request->refit, lk_score_refit},
+		{request->finetune, lk_score_finetune},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -160,7 +161,8 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_hint(
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
-		"--mlperf, --inference, --serving, --rl, --refit, --plan and --dlrm, or none for "
+		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --plan and --dlrm, or none "
+	    "for "
 		"training runs");
 	return NULL;
 }
@@ -169,7 +171,7 @@ static lk_status check_stack(const lk_validate_request *request, lk_error *err) 
 	bool other = request->ops || request->kernels || request->collectives || request->memory ||
 	             request->slowdown || request->models || request->dlrm || request->scaling ||
 	             request->mlperf || request->inference || request->serving || request->rl ||
-	             request->refit || request->plan;
+	             request->refit || request->finetune || request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -189,7 +191,8 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                      request->folds == LK_FOLDS_FABRIC;
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
-	            !request->inference && !request->serving && !request->rl && !request->refit;
+	            !request->inference && !request->serving && !request->rl && !request->refit &&
+	            !request->finetune;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",

@@ -55,7 +55,7 @@ lk_score_key lk_scale_key(int gpus);
  * the rows divide. One file per kind (score_*.c); validate.c summarises and view/ prints, the same
  * way for all of them. */
 
-enum { LK_DIVISIONS = 5, LK_BASELINES = 5 };
+enum { LK_DIVISIONS = 8, LK_BASELINES = 5 };
 
 /* Another way to predict the same rows, for comparison: on the same folds. */
 typedef struct lk_baseline {
@@ -90,7 +90,8 @@ typedef lk_status lk_scoring_fn(lk_arena *arena, const lk_validate_request *requ
                                 lk_scoring *out, lk_error *err);
 lk_scoring_fn lk_score_runs, lk_score_ops, lk_score_collectives, lk_score_memory, lk_score_slowdown,
 	lk_score_models, lk_score_dlrm, lk_score_scaling, lk_score_plans, lk_score_mlperf,
-	lk_score_inference, lk_score_serving, lk_score_post, lk_score_refit, lk_score_kernels;
+	lk_score_inference, lk_score_serving, lk_score_post, lk_score_refit, lk_score_kernels,
+	lk_score_finetune;
 
 /* Allocate `count` rows and scores, zeroed, with every number of a row NAN and every text "". */
 lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err);

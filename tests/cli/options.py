@@ -143,6 +143,8 @@ PREDICT = {
                 refused(DENSE, "--rollout tp=2")],
     "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
+    "lora-targets": [acts(DENSE + " --task lora", "--lora-targets all-linear"), refused(DENSE, "--lora-targets all-linear"), refused(DENSE + " --task lora", "--lora-targets some")],
+    "lora-dropout": [acts(DENSE + " --task lora", "--lora-dropout 0.1"), refused(DENSE, "--lora-dropout 0.1")],
     "dpo": [acts(DENSE + " --mbs 2", "--dpo"), refused(PIPE, "--dpo"), refused(SIGHT, "--dpo")],
     "qlora": [acts(DENSE + " --task lora", "--qlora"), acts(FSDP + " --task lora", "--qlora"), refused(DENSE, "--qlora")],
     "dora": [acts(DENSE + " --task lora", "--dora"), refused(DENSE, "--dora")],
@@ -181,6 +183,7 @@ PREDICT = {
     "set": [acts(LISTED, "--set micro_batch_size=4"), refused(LISTED, "--set nothing"), refused(DENSE, "--set micro_batch_size=4")],
     "var": [acts(SCRIPTED, "--var HIDDEN=4096"), refused(SCRIPTED, "--var HIDDEN")],
     "power": [acts(DENSE, "--power 500"), acts(NET, "--power 500"), refused(DENSE, "--power 100")],
+    "alloc-conf": [acts(DENSE + " --stack fsdp", "--alloc-conf expandable_segments:True"), refused(DENSE + " --stack fsdp", "--alloc-conf some")],
     "nccl": [acts(DENSE, "--nccl NCCL_ALGO=Tree"), refused(DENSE, "--nccl NCCL_ALGO=Star")],
     "release": [acts(DENSE + " --stack nemo", "--release 24.07"), refused(DENSE + " --stack nemo", "--release newest"), refused(DENSE + " --stack ddp", "--release 24.07")],
     "ranks": [acts(DENSE, "--ranks all"), refused(DENSE, "--ranks 3")],
@@ -430,7 +433,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "rl", "refit")},
+       for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "rl", "refit", "finetune")},
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
     "calibration": [acts(RUNS, "--calibration numbers.csv")],

@@ -412,13 +412,18 @@ static int emit_per_node(const lk_job *job, const lk_cluster *cluster) {
 	return most;
 }
 
-/* The program's own variables: queues of the device, and what is set of NCCL. */
+/* The program's own variables: queues of the device, its allocator, and what is set of NCCL. */
 static bool emit_put_environment(lk_emission *emission) {
 	const lk_job *job = emission->job;
 	if (job->max_connections > 0 &&
 	    !lk_put_word(&emission->environment,
 	                 lk_arena_printf(emission->arena, "CUDA_DEVICE_MAX_CONNECTIONS=%d",
 	                                 job->max_connections)))
+		return false;
+	if (*job->alloc_conf &&
+	    !lk_put_word(
+			&emission->environment,
+			lk_arena_printf(emission->arena, "PYTORCH_CUDA_ALLOC_CONF=%s", job->alloc_conf)))
 		return false;
 	char *copy = lk_arena_strdup(emission->arena, job->nccl), *save = NULL;
 	if (copy == NULL) return false;

@@ -15,6 +15,7 @@ static const char *const norms[] = {"rms", "layer", NULL};
 static const char *const activations[] = {"kernel", "relu", "steps", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
+static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
 static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL};
 static const char *const schedules[] = {"gpipe",  "1f1b",     "interleaved", "zb-h1",
@@ -217,6 +218,8 @@ const lk_field lk_job_fields[] = {
 	{FIELD("project_bias", BOOL, model.tower.project.bias), JOB},
 	{CHOICE(task, tasks), JOB},
 	{INT(lora_rank), JOB},
+	{CHOICE(lora_targets, lora_targets), JOB},
+	{REAL(lora_dropout), JOB},
 	{BOOL(narrow_base), JOB},
 	{BOOL(dora), JOB},
 	{BOOL(dpo), JOB},
@@ -303,6 +306,7 @@ const lk_field lk_job_fields[] = {
 	{BOOL(compile), JOB},
 	{SWITCH(eager), JOB},
 	{INT(max_connections), JOB},
+	{FIELD("alloc_conf", TEXT, alloc_conf), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},
 	{FIELD("stack", TEXT, stack), LAYOUT},
 	{FIELD("profile", TEXT, profile), JOB},

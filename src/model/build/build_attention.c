@@ -339,35 +339,21 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	                backward);
 }
 
-/* DoRA (arXiv 2402.09353): rows of the adapted weight are divided by their norms, which the
- * gradient treats as constants (section 4.3), and scaled. Forward, as PEFT does: the product B A is
- * scaled (two passes over [n, k]), added to the weight (three), the norm of the sum taken (one);
- * outputs of base and adapter are scaled and added. Backward: the gradient of outputs scaled, and
- * that of the magnitudes. */
-static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
-	double outputs = builder->bytes * builder->tokens * n;
-	if (backward) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale_grad", 4 * outputs);
-		lk_build_release(builder, outputs, LK_OWN_ACTIVATIONS);
-		return;
-	}
-	lk_build_gemm(builder, "dora_weight", n, k, builder->job->lora_rank);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_norm", 6 * builder->bytes * n * k);
-	lk_build_scratch(builder, 2 * builder->bytes * n * k, LK_OWN_WORKSPACE);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale", 3 * outputs);
-	lk_build_save(builder, outputs, LK_OWN_ACTIVATIONS); /* for the magnitudes' gradient */
+/* The adapters of queries, keys and values, and of the output. What they read is kept for the norm
+ * and by the core. */
+static lk_adapter qkv_adapter(const lk_builder *builder, struct lk_widths w) {
+	return (lk_adapter){.rows = builder->tokens,
+	                    .n = w.q + w.kv,
+	                    .k = lk_model_attention_inputs(builder->model),
+	                    .products = lk_job_runs_as_written(builder->job) ? 3 : 1,
+	                    .at_hand = true};
 }
-
-/* Low-rank adapters alongside a frozen projection [k -> n]: two thin products. */
-static void adapter(lk_builder *builder, double n, double k, bool backward) {
-	if (builder->train_base) return;
-	double r = builder->job->lora_rank;
-	lk_build_gemm(builder, "adapter_a", builder->tokens, r, k);
-	lk_build_gemm(builder, "adapter_b", builder->tokens, n, r);
-	if (builder->job->dora) magnitudes(builder, n, k, backward);
-	if (!backward) return;
-	lk_build_gemm(builder, "adapter_a_grad", r, k, builder->tokens);
-	lk_build_gemm(builder, "adapter_b_grad", n, r, builder->tokens);
+static lk_adapter out_adapter(const lk_builder *builder, struct lk_widths w) {
+	return (lk_adapter){.rows = builder->tokens,
+	                    .n = builder->model->hidden,
+	                    .k = w.v,
+	                    .products = 1,
+	                    .at_hand = true};
 }
 
 /* Columns of the first product that serve queries: the queries, or their low rank. */
@@ -486,7 +472,7 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
 	else raise_queries(builder, w);
 	lk_build_save(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
-	adapter(builder, w.q + w.kv, lk_model_attention_inputs(builder->model), false);
+	lk_build_adapter(builder, qkv_adapter(builder, w), false);
 	place_heads(builder, shape, w);
 	double before = builder->saved;
 	core(builder, shape, w, false);
@@ -498,7 +484,7 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	gate_output(builder, w, false);
 	lk_build_quantize(builder, builder->tokens * w.v);
 	lk_build_gemm(builder, "out_proj", builder->tokens, builder->model->hidden, w.v);
-	adapter(builder, builder->model->hidden, w.v, false);
+	lk_build_adapter(builder, out_adapter(builder, w), false);
 }
 
 /* Recompute attention's checkpointed modules before their gradients: after the output
@@ -531,7 +517,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 		lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
 	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);
 	if (input) {
-		adapter(builder, builder->model->hidden, w.v, true);
+		lk_build_adapter(builder, out_adapter(builder, w), true);
 		gate_output(builder, w, true);
 		core_again(builder, shape, w);
 		core(builder, shape, w, true);
@@ -540,7 +526,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 		if (!shape->across) positions(builder, shape, w, true);
-		adapter(builder, w.q + w.kv, lk_model_attention_inputs(builder->model), true);
+		lk_build_adapter(builder, qkv_adapter(builder, w), true);
 	}
 	if (weight && builder->model->qkv_bias)
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);

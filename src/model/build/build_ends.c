@@ -1,6 +1,7 @@
 /* build_ends.c: operations before the first layer and after the last: embeddings (tokens,
  * positions, image patches), final norm and output head; build_loss.c has the loss. */
 #include <stdio.h>
+#include <string.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
@@ -23,6 +24,15 @@ static double gathered_head(const lk_builder *builder) {
 	return whole ? 0 : builder->bytes * lk_sizes_head(builder->job).dense;
 }
 
+/* FSDP's root unit, which holds what no layer does, is not sharded again after the forward pass
+ * (torch/distributed/fsdp/_runtime_utils.py, _root_pre_forward): where Hugging Face's networks are
+ * wrapped by layers, the embedding is whole from its forward to its backward pass. */
+static double gathered_embedding(const lk_builder *builder) {
+	bool root = strcmp(builder->job->stack, "fsdp") == 0 && lk_job_tokens(builder->job) > 0;
+	if (!root || gathered_head(builder) <= 0) return 0;
+	return builder->bytes * lk_sizes_embedding(builder->job).dense;
+}
+
 static void scatter_end(lk_builder *builder, lk_rank_params p) {
 	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1) return;
 	double wire = lk_sizes_wire_bytes(builder->job);
@@ -43,6 +53,10 @@ static double decoder_embedding(lk_builder *builder) {
 static void embedding_forward(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_embedding(builder->job));
+	if (gathered_embedding(builder) > 0) {
+		lk_build_save(builder, gathered_embedding(builder), LK_OWN_BUFFERS);
+		builder->saved -= gathered_embedding(builder);
+	}
 	if (model->network == LK_NET_CONV) {
 		lk_build_conv_stem(builder, true);
 		return;
@@ -129,6 +143,8 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 		if (forward) embedding_forward(builder);
 		else ends_embedding_backward(builder);
 		lk_build_settle(builder);
+		if ((alone || !forward) && gathered_embedding(builder) > 0)
+			lk_build_release(builder, gathered_embedding(builder), LK_OWN_BUFFERS);
 		if (alone)
 			lk_build_release(builder,
 			                 lk_build_mask_bytes(builder) + lk_build_streams_kept(builder, false),

@@ -54,9 +54,19 @@ static void mlp_norm(lk_builder *builder) {
 	lk_build_norm(builder, "post_norm", mlp_norm_elements(builder), mlp_readers(builder));
 }
 
+/* The adapters of the first products, which read the norm's output, and of the second. */
+static lk_adapter up_adapter(const lk_builder *builder, double rows, double up, double hidden) {
+	return (lk_adapter){.rows = rows, .n = up, .k = hidden, .products = mlp_readers(builder)};
+}
+static lk_adapter down_adapter(double rows, double hidden, double inner) {
+	return (lk_adapter){.rows = rows, .n = hidden, .k = inner, .products = 1};
+}
+
 static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	double h = builder->model->hidden;
 	lk_build_gemm(builder, "mlp_up", builder->tokens, w.up, h);
+	lk_build_adapter_of(builder, LK_LORA_LINEAR, up_adapter(builder, builder->tokens, w.up, h),
+	                    false);
 	if (builder->eager)
 		lk_build_activation(builder, "activation", builder->tokens * w.inner, false);
 	else if (!builder->job->fused_kernels)
@@ -66,6 +76,7 @@ static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	if (builder->job->fused_kernels) lk_build_transpose_narrow(builder, builder->tokens * w.inner);
 	else lk_build_quantize(builder, builder->tokens * w.inner);
 	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
+	lk_build_adapter_of(builder, LK_LORA_LINEAR, down_adapter(builder->tokens, h, w.inner), false);
 }
 
 /* Output gradients of both products, which a split backward keeps for its weight pass. */
@@ -81,6 +92,8 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 		lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
+		lk_build_adapter_of(builder, LK_LORA_LINEAR, down_adapter(builder->tokens, h, w.inner),
+		                    true);
 		/* fused: the kernel that casts the gradient, or the product's epilogue, also reads the
 		 * activation's input */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
@@ -89,15 +102,20 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 		else
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
 			                builder->bytes * builder->tokens * passes);
-		/* the gradients of the output, of the activation's output and of its input */
+		/* the gradients of the output, of the activation's output and of its input, which
+		 * Liger's and Unsloth's kernels write over the input (liger_kernel/ops/swiglu.py,
+		 * unsloth/kernels/swiglu.py) */
+		double made = lk_job_writes_in_place(builder->job) ? w.inner : w.up + w.inner;
 		lk_build_scratch(builder,
-		                 lk_build_row_bytes(builder) +
-		                     builder->bytes * builder->tokens * (w.up + w.inner),
+		                 lk_build_row_bytes(builder) + builder->bytes * builder->tokens * made,
 		                 LK_OWN_WORKSPACE);
 		if (weight || !builder->train_base)
 			lk_build_release(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
 		else lk_build_release(builder, up_saved(builder, w), LK_OWN_ACTIVATIONS);
 	}
+	if (input)
+		lk_build_adapter_of(builder, LK_LORA_LINEAR, up_adapter(builder, builder->tokens, w.up, h),
+		                    true);
 	if (weight && builder->model->mlp_bias)
 		lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, w.up);
 	lk_build_column_backward(builder, "mlp_up_grad", w.up, h, input, weight);
@@ -380,11 +398,14 @@ static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
 	double rows = z.routed / z.local;
 	quantize_arrived(builder, z);
 	experts_gemm(builder, "experts_up", rows, z.up, z.hidden, z.local);
+	lk_build_adapter_of(builder, LK_LORA_EXPERTS, up_adapter(builder, z.routed, z.up, z.hidden),
+	                    false);
 	bool fused = experts_fused(builder);
 	if (!fused) activate_experts(builder, z);
 	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
 	if (!fused) lk_build_quantize(builder, z.routed * z.inner);
 	experts_gemm(builder, "experts_down", rows, z.hidden, z.inner, z.local);
+	lk_build_adapter_of(builder, LK_LORA_EXPERTS, down_adapter(z.routed, z.hidden, z.inner), false);
 	if (lk_build_runs_again(builder, LK_MODULE_MOE_ACT))
 		lk_build_release(builder, activated_saved(builder, z), LK_OWN_ACTIVATIONS);
 	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
@@ -481,7 +502,10 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) activation_again(builder, z);
 	if (input) quantize_arrived(builder, z);
 	if (weight && arrives_narrow(builder)) lk_build_transpose_narrow(builder, 2 * z.routed * h);
-	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
+	if (input) {
+		lk_build_adapter_of(builder, LK_LORA_EXPERTS, down_adapter(z.routed, h, z.inner), true);
+		experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
+	}
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
 		if (builder->eager)
@@ -496,7 +520,10 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (weight && builder->model->expert_bias)
 		lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
 	if (input && !fused) lk_build_quantize(builder, z.routed * z.up);
-	if (input) experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
+	if (input) {
+		lk_build_adapter_of(builder, LK_LORA_EXPERTS, up_adapter(builder, z.routed, z.up, h), true);
+		experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
+	}
 	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);
 	bool last = weight || !builder->train_base;
 	/* kept between the passes of a split backward */

@@ -357,10 +357,13 @@ static bool keeps_wide_gradients(const lk_job *job) {
 }
 
 /* Hugging Face's Trainer (PyTorch 2.8 and later) and torchtitan use fused Adam; PyTorch's own
- * default is lists of operations. Other software has its own optimizers. */
+ * default is lists of operations. Other software has its own optimizers; DeepSpeed runs PyTorch's
+ * where it is stated. */
 static void fill_update(lk_job *job) {
 	bool torch = !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job),
 		 adam = job->optimizer == LK_OPT_ADAM;
+	bool stated = lk_job_uses_deepspeed(job) && adam; /* the Trainer hands it PyTorch's AdamW */
+	if (!torch && stated) return;
 	if (!torch || (!adam && job->optimizer != LK_OPT_SGD)) job->update = LK_UPDATE_USUAL;
 	else if (job->update == LK_UPDATE_USUAL)
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;

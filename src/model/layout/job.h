@@ -20,6 +20,14 @@ enum {
 };
 
 /* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
+/* Linear layers with adapters. PEFT's all-linear leaves out experts that are one tensor, as in
+ * transformers from 5 on; Megatron-LM's grouped products have adapters. */
+typedef enum lk_lora_targets {
+	LK_LORA_ATTENTION,
+	LK_LORA_LINEAR,  /* and the MLP, or the shared experts */
+	LK_LORA_EXPERTS, /* and the routed experts */
+} lk_lora_targets;
+
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
@@ -149,7 +157,10 @@ typedef struct lk_job {
 	lk_switch eager;     /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256];      /* release and environment of NCCL (cost/collective); "" not stated */
+	lk_lora_targets lora_targets;
+	double lora_dropout;  /* share of what adapters read that is dropped */
+	char alloc_conf[160]; /* PYTORCH_CUDA_ALLOC_CONF; "" not stated */
+	char nccl[256];       /* release and environment of NCCL (cost/collective); "" not stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];  /* release of the stack, "26.04"; "" the newest */
@@ -204,12 +215,16 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 
 /* Whether the network runs as Hugging Face's code is written, in a stack that runs such code. */
 bool lk_job_runs_as_written(const lk_job *job);
+/* Whether its norms, activations and losses are Liger's or Unsloth's kernels instead. */
+static inline bool lk_job_writes_in_place(const lk_job *job) {
+	return lk_job_runs_as_written(job) && job->eager == LK_OFF && !job->compile;
+}
 #define LK_JOB_OWN_CODE "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone"
 /* Whether autocast casts around products (DDP): weights, gradients and the residual stream are
- * fp32. */
+ * fp32. A frozen base, and with it the stream, is in 16 bits. */
 static inline bool lk_job_autocasts(const lk_job *job) {
 	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
-	       lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
+	       job->task != LK_TASK_LORA && lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
 }
 
 /* Whether the graph lists every pass over memory. */
@@ -357,6 +372,16 @@ void lk_job_select(lk_job *job, int modules);
  * memory. */
 const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
 lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
+
+/* ---- job_alloc.c: settings of PyTorch's allocator. */
+typedef struct lk_alloc_conf {
+	bool expandable;
+	double max_split_mib;  /* 0: any block is split */
+	int roundup_divisions; /* 0: none */
+} lk_alloc_conf;
+/* Read "expandable_segments:True,max_split_size_mb:128". */
+lk_status lk_alloc_conf_read(const char *text, const char *where, lk_alloc_conf *out,
+                             lk_error *err);
 
 /* ---- job_loss.c: losses that do not hold all logits. */
 

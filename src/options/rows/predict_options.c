@@ -70,6 +70,11 @@ static const lk_option options[] = {
 	 "grpo, dapo or ppo: a step of reinforcement learning; distill: a step that learns a "
 	 "teacher's view of its own sequences")},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
+	{TEXT("lora-targets", lora_targets, "LAYERS",
+	 "linear layers with adapters: attention (its projections, default), all-linear (those of "
+	 "MLPs and shared experts too) or experts (all)"), SWEPT},
+	{REAL("lora-dropout", lora_dropout, "SHARE", 0.001, 0.999,
+	 "of what adapters read that is dropped; what is left is kept for each"), SWEPT},
 	TUNING_ROWS,
 
 	{GROUP("Software")
@@ -84,6 +89,7 @@ static const lk_option options[] = {
 	 "CUDA_DEVICE_MAX_CONNECTIONS; with 1 nothing starts before what was issued earlier has "
 	 "started")},
 	{NCCL_ROW(LK_NCCL_HELP)},
+	{ALLOC_CONF_ROW},
 	{COMPILE_ROW},
 	{EAGER_ROW},
 	{ATTENTION_ROW},

@@ -34,6 +34,8 @@ static const lk_option options[] = {
 	 "time per token of served requests, with a number in flight (serving_2026.csv)")},
 	{FLAG("rl", rl, "steps of reinforcement learning, from rollout to refit (rl_runs.csv)")},
 	{FLAG("refit", refit, "new weights on their way to inference engines (weight_update.csv)")},
+	{FLAG("finetune", finetune,
+	 "fine-tuning: peak memory, whether it fits, step times (finetune_runs.csv)")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},

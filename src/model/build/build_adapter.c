@@ -1,0 +1,59 @@
+/* build_adapter.c: low-rank adapters alongside frozen projections: two thin products, what they keep,
+ * and the magnitudes of DoRA. */
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+/* DoRA (arXiv 2402.09353): rows of the adapted weight are divided by their norms, which the
+ * gradient treats as constants (section 4.3), and scaled. Forward, as PEFT does: the product B A is
+ * scaled (two passes over [n, k]), added to the weight (three), the norm of the sum taken (one);
+ * outputs of base and adapter are scaled and added. Backward: the gradient of outputs scaled, and
+ * that of the magnitudes. */
+static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
+	double outputs = builder->bytes * builder->tokens * n;
+	if (backward) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale_grad", 4 * outputs);
+		lk_build_release(builder, outputs, LK_OWN_ACTIVATIONS);
+		return;
+	}
+	lk_build_gemm(builder, "dora_weight", n, k, builder->job->lora_rank);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_norm", 6 * builder->bytes * n * k);
+	lk_build_scratch(builder, 2 * builder->bytes * n * k, LK_OWN_WORKSPACE);
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale", 3 * outputs);
+	lk_build_save(builder, outputs, LK_OWN_ACTIVATIONS); /* for the magnitudes' gradient */
+}
+
+/* What an adapter keeps for its gradients: what its first product reads, which dropout makes anew
+ * for each with a mask of a byte (PEFT, tuners/lora/layer.py, Linear.forward), unless it is kept
+ * already; and what its second product reads. */
+static double adapter_kept(const lk_builder *builder, lk_adapter of) {
+	double read = builder->bytes * of.k, second = builder->bytes * builder->job->lora_rank;
+	if (builder->job->lora_dropout > 0) read = of.products * (builder->bytes + 1) * of.k;
+	else if (of.at_hand) read = 0;
+	return of.rows * (read + of.products * second);
+}
+
+static void adapter_products(lk_builder *builder, lk_adapter of, bool backward) {
+	double r = builder->job->lora_rank;
+	lk_build_gemm(builder, "adapter_a", of.rows, r, of.k);
+	lk_build_gemm(builder, "adapter_b", of.rows, of.n, r);
+	if (builder->job->dora) magnitudes(builder, of.n, of.k, backward);
+	if (!backward) return;
+	lk_build_gemm(builder, "adapter_a_grad", r, of.k, of.rows);
+	lk_build_gemm(builder, "adapter_b_grad", of.n, r, of.rows);
+}
+
+void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
+	if (builder->train_base) return;
+	bool drops = builder->job->lora_dropout > 0;
+	double passes = of.products * (2 * builder->bytes + 1) * of.rows * of.k;
+	if (drops && !backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "adapter_dropout", passes);
+	adapter_products(builder, of, backward);
+	if (drops && backward)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "adapter_dropout_grad", passes);
+	if (backward) lk_build_release(builder, adapter_kept(builder, of), LK_OWN_ACTIVATIONS);
+	else lk_build_save(builder, adapter_kept(builder, of), LK_OWN_ACTIVATIONS);
+}
+
+void lk_build_adapter_of(lk_builder *builder, lk_lora_targets least, lk_adapter of, bool backward) {
+	if (builder->job->lora_targets >= least) lk_build_adapter(builder, of, backward);
+}
