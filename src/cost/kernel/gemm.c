@@ -53,18 +53,20 @@ static void take_vector(const lk_constants *constants, const lk_device *device,
 	numbers->blend = INFINITY;
 }
 
+/* Whatever a fit gives, no product is faster than the units: data must come and go. */
+static const double MOST = .95;
+
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype) {
 	lk_gemm_numbers products[LK_PRODUCTS];
 	lk_step_products(device, products);
-	return lk_peak_flops(device, dtype) * products[lk_product_of(dtype)].efficiency *
-	       constants->gemm_share;
+	double share = products[lk_product_of(dtype)].efficiency * constants->gemm_share;
+	return lk_peak_flops(device, dtype) * fmin(share, MOST);
 }
 
 static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
 	lk_gemm_numbers numbers = site->products[lk_product_of(dtype)];
 	numbers.efficiency *= site->constants->gemm_share * factor;
-	/* whatever a fit gives for experts, no product is faster than the units */
-	numbers.efficiency = fmin(numbers.efficiency, .95);
+	numbers.efficiency = fmin(numbers.efficiency, MOST);
 	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
 	return numbers;
 }
