@@ -339,7 +339,8 @@ static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 static void fill_dispatcher(lk_job *job, const lk_stack_features *features,
                             const lk_cluster *cluster) {
 	bool can = cluster == NULL || lk_cluster_can(cluster, LK_CAN_BY_NODE);
-	if (!job->dispatcher_said && features->by_node && can) job->dispatcher = LK_DISPATCH_NODE;
+	bool usual = job->model.experts > 0 && features->by_node && can;
+	if (!job->dispatcher_said && usual) job->dispatcher = LK_DISPATCH_NODE;
 	job->dispatcher_said = true;
 }
 
