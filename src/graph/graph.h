@@ -276,7 +276,7 @@ typedef struct lk_wire {
 /* What prices the operations in addition to the cluster: the software of the job that a graph was
  * built from. All zero without a job. */
 typedef struct lk_software {
-	uint32_t stack, release; /* names, 0: not stated: whose measured efficiencies apply */
+	uint32_t stack, release; /* names, 0: not stated: whose features apply */
 	bool cuda_graphs, graph_experts, compiled;
 	uint32_t attention; /* lk_attn_library: whose kernels; 0: not stated */
 	bool streaming;     /* the graph has every pass over memory: see lk_profile_streaming */

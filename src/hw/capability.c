@@ -1,6 +1,6 @@
-/* capability.c: what runs on which devices, a row each: kernels of attention, block-scaled products,
- * what NCCL and DeepEP need. Number formats are columns of data/devices.csv: a device has those whose
- * peak is stated. */
+/* capability.c: what runs on which devices, a row each: kernels of attention, block-scaled
+ * products, what NCCL and DeepEP need. Number formats are columns of data/devices.csv: a device has
+ * those whose peak is stated. */
 #include "hw/hw.h"
 
 #include "base/check.h"

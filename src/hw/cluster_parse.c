@@ -19,8 +19,8 @@
  * Without "node", COUNT devices fill default nodes of the device: "64 h100-sxm" is 8 nodes of 8.
  * "nvlink" and "xgmi" use the wiring of the device's default node, "nvswitch" and "mesh" state the
  * wiring; GB/s is the rate per direction and GPU. "bridges" join GPUs in pairs, which reach others
- * over PCIe. "nop2p": the host refuses peer access over PCIe. "oversub", "rail" and the network apply to the
- * whole cluster, wherever they appear. */
+ * over PCIe. "nop2p": the host refuses peer access over PCIe. "oversub", "rail" and the network
+ * apply to the whole cluster, wherever they appear. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
  * Blocks of max_split_size or more are not split, nor given to smaller requests, nor to those that
  * would leave 20 MiB or more unused. Expandable segments are one range of addresses for each stream
  * and pool, to which pages are mapped (2 MiB small, 20 MiB large) where no free block suffices.
- * Where the device gives no more, cached blocks are given back: oversized ones (max_split_size), then
- * all. garbage_collection_threshold gives back old ones before. */
+ * Where the device gives no more, cached blocks are given back: oversized ones (max_split_size),
+ * then all. garbage_collection_threshold gives back old ones before. */
 #include "sim/allocator.h"
 
 #include <math.h>
@@ -117,9 +117,10 @@ static size_t free_place_of(const lk_caching *allocator, const blocks_by_key *se
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		const block *b = &allocator->blocks.at[set->at[middle]];
-		bool before = b->stream != key->stream          ? b->stream < key->stream
-		              : by_size && b->size != key->size ? b->size < key->size
-		                                                : b->address < key->address;
+		bool before;
+		if (b->stream != key->stream) before = b->stream < key->stream;
+		else if (by_size && b->size != key->size) before = b->size < key->size;
+		else before = b->address < key->address;
 		if (before) low = middle + 1;
 		else high = middle;
 	}

@@ -1,8 +1,8 @@
 /* reserved.c: what PyTorch's allocator holds over two steps of a stage's program.
  *
- * An operation of the graph allocates the sum of its tensors. The sum is taken apart into the fewest
- * pieces that have the sizes of one or two tensors of the network; another sum is one piece. What is
- * released leaves the owner's newest pieces, as backward passes do, and scopes.
+ * An operation of the graph allocates the sum of its tensors. The sum is taken apart into the
+ * fewest pieces that have the sizes of one or two tensors of the network; another sum is one piece.
+ * What is released leaves the owner's newest pieces, as backward passes do, and scopes.
  *
  * Buffers that a communication stream allocates belong to its pool. PyTorch lets others have one
  * only when the compute stream has passed its last use (record_stream), so that the host, which is

@@ -52,8 +52,9 @@ static double reserved_bytes(const lk_memory *memory) {
 	return memory->peak + 0.04 * moving + 0.1 * LK_GIB;
 }
 
-/* Sizes of a network's tensors, of one micro-batch: a hidden state and logits, in their format and in
- * fp32; queries, keys, the inner width of an MLP; of DeepSpeed the flat gradients of a sub-group. */
+/* Sizes of a network's tensors, of one micro-batch: a hidden state and logits, in their format and
+ * in fp32; queries, keys, the inner width of an MLP; of DeepSpeed the flat gradients of a
+ * sub-group. */
 static int tensor_sizes(const lk_job *job, int stage, double *sizes) {
 	const lk_model *model = &job->model;
 	double tokens = (double)job->mbs * lk_job_tokens(job) / job->cp,

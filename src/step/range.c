@@ -1,13 +1,13 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * Start with the interval of measured / predicted that held most runs of the job's codebase, each predicted from a fit without its network (src/fit/cross_runs.c); on each side use the
- * interval of runs on the job's GPU if it is wider. A GPU, architecture or stack without runs
- * widens it by the excess error of runs with such a property when all of them were left out
- * together. A network whose rate lies outside those of the runs adds the error of collectives on
- * fabrics unseen by the fit, for each of the first two octaves, times the share of the step that
- * waits for communication. If each layer is divided among the GPUs of a node or more (tensor and
- * context parallelism), both sides are multiplied (in ln) by the ratio of the errors of such runs
- * to those of others. */
+ * Start with the interval of measured / predicted that held most runs of the job's codebase, each
+ * predicted from a fit without its network (src/fit/cross_runs.c); on each side use the interval of
+ * runs on the job's GPU if it is wider. A GPU, architecture or stack without runs widens it by the
+ * excess error of runs with such a property when all of them were left out together. A network
+ * whose rate lies outside those of the runs adds the error of collectives on fabrics unseen by the
+ * fit, for each of the first two octaves, times the share of the step that waits for communication.
+ * If each layer is divided among the GPUs of a node or more (tensor and context parallelism), both
+ * sides are multiplied (in ln) by the ratio of the errors of such runs to those of others. */
 #include "base/check.h"
 #include "base/arena.h"
 #include "step/step.h"

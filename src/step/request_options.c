@@ -123,8 +123,8 @@ bool lk_request_takes_pairs(const lk_predict_request *request) {
 	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
 }
 
-/* AdamW is Adam with decoupled decay: the same states, traffic and products. Names of Hugging Face's
- * Trainer also say how PyTorch runs it: as lists of operations, or as one kernel. */
+/* AdamW is Adam with decoupled decay: the same states, traffic and products. Names of Hugging
+ * Face's Trainer also say how PyTorch runs it: as lists of operations, or as one kernel. */
 static lk_status take_optimizer(const char *text, lk_job *job, int *out, lk_error *err) {
 	static const struct {
 		const char *name;

@@ -297,8 +297,8 @@ void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *r
 /* ---- memory_use: the memory of every stage as the device sees it. Private to step and to
  * searches. */
 
-/* Fill out->memory, out->fullest and out->usable from out->graph. `search`: what the allocator holds
- * of a job whose tensors alone are too many is not asked. */
+/* Fill out->memory, out->fullest and out->usable from out->graph. `search`: what the allocator
+ * holds of a job whose tensors alone are too many is not asked. */
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool search, lk_step *out,
                         lk_error *err);
 /* Likewise for a step graph written by lockstep predict, which includes its workspace: the stage

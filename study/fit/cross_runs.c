@@ -3,10 +3,10 @@
  * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
  * the errors of such predictions of similar runs in other folds: of the same codebase and
  * kind of network (with experts or not); if these are fewer than FEWEST, of the kind with whole
- * codebases left out. If the other folds have too few runs on the run's GPU or architecture, the range
- * is as wide as for runs whose GPU or architecture was left out. It is the shortest interval of
- * ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a
- * fold have similar errors, and with few folds the next one lies outside more often. It is not
+ * codebases left out. If the other folds have too few runs on the run's GPU or architecture, the
+ * range is as wide as for runs whose GPU or architecture was left out. It is the shortest interval
+ * of ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs
+ * of a fold have similar errors, and with few folds the next one lies outside more often. It is not
  * centred on 0 if predictions are biased.
  *
  * If all runs on an architecture or of a stack were left out, the runs of each fold are biased

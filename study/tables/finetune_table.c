@@ -209,8 +209,8 @@ static void take_optimizer(const char *text, lk_predict_request *request) {
 }
 
 /* Whether nothing of what is trained is in fp32. Lightning's "true" precisions say so. Without
- * DeepSpeed and FSDP, whose optimizers keep fp32 copies, torchtune, the Trainer and what is built on
- * it train the weights in the format that they were loaded in. */
+ * DeepSpeed and FSDP, whose optimizers keep fp32 copies, torchtune, the Trainer and what is built
+ * on it train the weights in the format that they were loaded in. */
 static bool trains_pure(const lk_csv *csv, const int *at, const lk_finetune_run *run) {
 	const char *stack = run->request.stack;
 	if (strstr(lk_csv_field(csv, at[PRECISION]), "-true")) return true;
@@ -368,9 +368,8 @@ static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run
 		run->why_not = "frozen weights in NVFP4 are not modelled";
 	if (finetune_is(csv, at, MEANS, "estimate") && !run->why_not)
 		run->why_not = "a rule of thumb, no measurement";
-	run->verdict = isnan(out) || !run->names_gpu ? LK_RUN_UNSTATED
-	               : out > 0                     ? LK_RUN_OUT_OF_MEMORY
-	                                             : LK_RUN_RAN;
+	run->verdict = out > 0 ? LK_RUN_OUT_OF_MEMORY : LK_RUN_RAN;
+	if (isnan(out) || !run->names_gpu) run->verdict = LK_RUN_UNSTATED;
 	run->at_most = finetune_is(csv, at, SEQ_MEANS, "limit");
 	run->seconds = NAN;
 	if (run->names_gpu && finetune_is(csv, at, TIME_VALID, "1")) {

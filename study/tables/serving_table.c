@@ -92,9 +92,9 @@ static void serving_take_layout(const lk_csv *csv, const int *at, int first,
 	engine->ep = engine->model->experts > 0 ? (int)fmin(ep, gpus) : 1;
 }
 
-/* The cache's format is not stated; this rule is an assumption. Networks in 8 bits with a scale per block come without scales of
- * the cache: engines that do not compute them keep 16 bits, save on Blackwell, whose kernels read
- * 8. */
+/* The cache's format is not stated; this rule is an assumption. Networks in 8 bits with a scale per
+ * block come without scales of the cache: engines that do not compute them keep 16 bits, save on
+ * Blackwell, whose kernels read 8. */
 static lk_dtype serving_cache(const lk_engine *engine) {
 	bool narrow = !lk_engine_has_blocks(engine) || engine->software->fuses ||
 	              engine->cluster->node[0].device->arch == LK_ARCH_BLACKWELL;

@@ -423,8 +423,8 @@ typedef struct lk_finetune_run {
 typedef LK_VEC(lk_finetune_run) lk_finetune_runs;
 
 /* Read the columns id, framework, model, method, gpu, n_gpu, sharding, the layout, seq, seq_means,
- * switches, peak_reserved_gib, peak_allocated_gib, mem_means, oom, step_s, tokens_per_s, time_valid,
- * max_context, suspect. The vector must be freed with lk_vec_free in every case. */
+ * switches, peak_reserved_gib, peak_allocated_gib, mem_means, oom, step_s, tokens_per_s,
+ * time_valid, max_context, suspect. The vector must be freed with lk_vec_free in every case. */
 lk_status lk_finetune_read(lk_arena *arena, lk_stream *in, lk_finetune_runs *out, lk_error *err);
 
 /* ---- refit: tables of times that new weights take to the engines (weight_update.csv). */

@@ -1,7 +1,7 @@
 /* score_finetune.c: fine-tuning runs, predicted like `lockstep predict`: peak memory, whether the
  * run fits, the longest sequence or largest batch that does, and the time of a step. A row of the
- * table becomes one row for each figure that was measured. Nothing is fitted to these runs, so every
- * row is unseen. */
+ * table becomes one row for each figure that was measured. Nothing is fitted to these runs, so
+ * every row is unseen. */
 #include <math.h>
 #include <string.h>
 
@@ -161,8 +161,8 @@ static double memory_of(const struct answered *answer, figure what) {
 	return what == ALLOCATED_MEMORY ? answer->allocated : answer->total;
 }
 
-/* A verdict against what happened. Sequences that are shorter than stated, by how much is not known,
- * refute a verdict only where it holds for short and for full ones. */
+/* A verdict against what happened. Sequences that are shorter than stated, by how much is not
+ * known, refute a verdict only where it holds for short and for full ones. */
 static const char *verdict_of(const lk_finetune_run *run, const struct predicted *predicted) {
 	bool full = answer_fits(run, &predicted->full), shorter = answer_fits(run, &predicted->shorter);
 	if (run->verdict == LK_RUN_OUT_OF_MEMORY)

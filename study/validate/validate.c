@@ -162,7 +162,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
 		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --plan and --dlrm, or none "
-	    "for "
+		"for "
 		"training runs");
 	return NULL;
 }

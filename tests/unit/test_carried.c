@@ -23,7 +23,8 @@
 static const char *const bodies[] = {
 	NULL,
 	"step,all,,gemm_share=0.4,1,0,2026-01-01,test\n",
-	"product,h200,linear bf16 mine trtllm 1 sustained,efficiency=0.3 tiles=0 fill_us=0.1 start_us=2 "
+	"product,h200,linear bf16 mine trtllm 1 sustained,efficiency=0.3 tiles=0 fill_us=0.1 "
+	"start_us=2 "
 	"memory=0.8 blend=3 k_extra=32 cast=0.5 cast_us=2 cast_row_ns=0.3 spread=0.1,1,0,2026-01-01,"
 	"test\n",
 	"collective,default,,launch_us=900 channel_us=9 wire=0.5 nic=0 buffer_mb=0.05,1,0,2026-01-01,"

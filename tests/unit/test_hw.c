@@ -933,8 +933,8 @@ static void test_counted(void **state) {
 	}
 }
 
-/* What a device can do agrees with its number formats: who has a kernel of a newer generation has the
- * older ones, and a format comes with the devices that multiply in it. */
+/* What a device can do agrees with its number formats: who has a kernel of a newer generation has
+ * the older ones, and a format comes with the devices that multiply in it. */
 static void test_capabilities(void **state) {
 	(void)state;
 	assert_int_equal(lk_devices_ready(NULL), LK_OK);

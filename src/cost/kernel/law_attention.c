@@ -11,9 +11,9 @@
  *     tau     = 4 * 128 * head * g(head) / (rate * peak / SMs)
  *
  * With a causal mask half a tile on the diagonal is wasted. A kernel that ignores the window
- * (skip = 0) reads all keys. Groups of more than `group` query heads are not packed. In generation a
- * key head of one query head runs another kernel than one of a few (lone: its work over theirs), and
- * so does one of more than eight (crowd). */
+ * (skip = 0) reads all keys. Groups of more than `group` query heads are not packed. In generation
+ * a key head of one query head runs another kernel than one of a few (lone: its work over theirs),
+ * and so does one of more than eight (crowd). */
 #include "cost/kernel/kernel.h"
 #include "cost/kernel/laws.h"
 
@@ -134,7 +134,9 @@ double lk_attention_parts_of(const double *x, const lk_law_call *call, lk_attent
 	out->total = out->units * (out->splits * unit + out->keys * tau) / sms;
 	out->longest = out->most / out->splits * tau * x[ALONE] + unit;
 	out->memory = attention_bytes(size, out->window) / (x[MEMORY] * device->memory_rate);
-	double other = !cached ? 1 : group <= 1 ? x[LONE] : group > FEW_HEADS ? x[CROWD] : 1;
+	double other = 1;
+	if (cached && group <= 1) other = x[LONE];
+	else if (cached && group > FEW_HEADS) other = x[CROWD];
 	out->total *= other, out->longest *= other, out->memory *= other;
 	double most = fmax(out->total, fmax(out->longest, out->memory)), p = x[BLEND];
 	double sum =

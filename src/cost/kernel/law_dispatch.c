@@ -7,9 +7,10 @@
  *
  * A token goes once to each rank, and to each other node, that one of its topk experts is on: of
  * even choices without repetition places * (1 - the share that leaves a place out). Kernels that
- * send a copy per expert instead have repeat 1; `pass`: a rank also passes over its own tokens. `far` counts where a group leaves its node or rack.
- * A blend below 1 is slower than the sum of its terms: what starts, waits for the network and copies
- * does not overlap near the crossover. Without a stated number of SMs the links alone limit. */
+ * send a copy per expert instead have repeat 1; `pass`: a rank also passes over its own tokens.
+ * `far` counts where a group leaves its node or rack. A blend below 1 is slower than the sum of its
+ * terms: what starts, waits for the network and copies does not overlap near the crossover. Without
+ * a stated number of SMs the links alone limit. */
 #include "cost/kernel/laws.h"
 
 #include <math.h>

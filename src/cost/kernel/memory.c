@@ -17,8 +17,8 @@ static double issued(const lk_device *device, double limit) {
 	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
 }
 
-/* Whether the graph lists every byte that such kernels move: they run at the share of bandwidth that
- * streams reach alone (0.79 to 0.87 in BabelStream). Between products it leaves out copies,
+/* Whether the graph lists every byte that such kernels move: they run at the share of bandwidth
+ * that streams reach alone (0.79 to 0.87 in BabelStream). Between products it leaves out copies,
  * transposes and casts; the fitted shares stand for those too. */
 static bool memory_listed(unsigned kind) {
 	return kind == LK_OP_SOFTMAX || kind == LK_OP_OPTIMIZER;

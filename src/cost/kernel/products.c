@@ -54,6 +54,6 @@ void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS])
 		out[f].efficiency *= fit.sustained ? 1 : formats[f].kept;
 		out[f].efficiency *= share / lk_published_share(fit.from, dtype);
 		if (fit.basis == LK_LAW_ARCHITECTURE) out[f].efficiency = share;
-		out[f].floor_s = out[0].floor_s;          /* a narrower format's start holds its casts */
+		out[f].floor_s = out[0].floor_s; /* a narrower format's start holds its casts */
 	}
 }

@@ -23,13 +23,6 @@
 
 /* ---- products ---- */
 
-enum { FORMATS = 3 }; /* 16 bits and wider; fp8; fp4 */
-
-static int format_of(lk_dtype dtype) {
-	if (dtype == LK_NVFP4) return 2;
-	return dtype == LK_FP8 || dtype == LK_MXFP8;
-}
-
 /* Dies: architectures, and Blackwell Ultra. */
 enum { BLACKWELL_ULTRA = LK_ARCHES, DIES };
 
@@ -52,7 +45,7 @@ static int die_of(const lk_device *device) {
 static const struct sustained {
 	int die;
 	double watts, tflops, sms; /* board power, dense 16-bit peak */
-	double share[FORMATS];     /* of the format's dense peak */
+	double share[LK_PRODUCTS]; /* of the format's dense peak */
 } products[] = {
 	/* one die at several powers per SM */
 	{LK_ARCH_AMPERE, 400, 312, 108, {.82, .82, .82}},
@@ -166,7 +159,7 @@ static double products_share(const lk_device *device, int format) {
 }
 
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
-	return lk_peak_flops(device, dtype) * at_most(products_share(device, format_of(dtype)));
+	return lk_peak_flops(device, dtype) * at_most(products_share(device, lk_product_of(dtype)));
 }
 
 double lk_published_share(const lk_device *device, lk_dtype dtype) {

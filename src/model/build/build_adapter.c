@@ -1,5 +1,5 @@
-/* build_adapter.c: low-rank adapters alongside frozen projections: two thin products, what they keep,
- * and the magnitudes of DoRA. */
+/* build_adapter.c: low-rank adapters alongside frozen projections: two thin products, what they
+ * keep, and the magnitudes of DoRA. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 

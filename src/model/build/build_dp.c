@@ -198,9 +198,10 @@ static double torch_update_scratch(const lk_job *job, double parameters) {
 	return job->update == LK_UPDATE_FOREACH ? bytes * parameters : 0;
 }
 
-/* 16-bit main gradients are widened for the update. DeepSpeed joins them first, with ZeRO-3 those of a
- * sub-group of 1e9 parameters (stage_1_and_2.py, step; stage3.py, _prepare_fp32_grad_for_sub_group
- * and sub_group_size), and drops what it joined before the update. Other casts take 2 bytes. */
+/* 16-bit main gradients are widened for the update. DeepSpeed joins them first, with ZeRO-3 those
+ * of a sub-group of 1e9 parameters (stage_1_and_2.py, step; stage3.py,
+ * _prepare_fp32_grad_for_sub_group and sub_group_size), and drops what it joined before the update.
+ * Other casts take 2 bytes. */
 static double update_scratch(const lk_job *job, double parameters) {
 	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
 	if (widens && lk_job_uses_deepspeed(job)) {

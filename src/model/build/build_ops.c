@@ -105,9 +105,9 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
 
 /* 8- and 4-bit products read operands that a separate kernel has scaled, cast and, for the weight
  * gradient, transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose).
- * With a tensor's own factor, a kernel first reads it for its largest value; NVFP4 has such a factor
- * above those of its blocks, and another for the weight gradient's operand, whose largest value is
- * that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). */
+ * With a tensor's own factor, a kernel first reads it for its largest value; NVFP4 has such a
+ * factor above those of its blocks, and another for the weight gradient's operand, whose largest
+ * value is that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). */
 void lk_build_quantize(lk_builder *builder, double elements) {
 	const lk_job *job = builder->job;
 	double operand = lk_job_operand_bytes(job);

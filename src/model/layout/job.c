@@ -272,7 +272,8 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or fp32. */
+/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or fp32.
+ * */
 static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 	if (job->dtype_said) return;
 	bool bf16 = cluster == NULL || lk_cluster_has_dtype(cluster, LK_BF16);
@@ -320,8 +321,8 @@ void lk_job_fit_attention(lk_job *job, const lk_cluster *cluster) {
 }
 
 /* Transformer Engine prefers cuDNN's fused attention from Hopper on; it is deterministic only on
- * Hopper. FSDP's trainers and DeepSpeed call the flash-attention package; so does PyTorch on Hopper,
- * whose own choice has not been cuDNN since 2.5.1. */
+ * Hopper. FSDP's trainers and DeepSpeed call the flash-attention package; so does PyTorch on
+ * Hopper, whose own choice has not been cuDNN since 2.5.1. */
 static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 	if (cluster == NULL) return;
 	lk_job_fit_attention(job, cluster);

@@ -162,7 +162,7 @@ typedef struct lk_job {
 	char alloc_conf[160]; /* PYTORCH_CUDA_ALLOC_CONF; "" not stated */
 	char nccl[256];       /* release and environment of NCCL (cost/collective); "" not stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
-	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
+	char profile[32];  /* software whose features apply; default: `stack` */
 	char release[16];  /* release of the stack, "26.04"; "" the newest */
 	bool stack_recipe; /* unstated fields follow the stack's recipes (lk_job_features); false for a
 	                    * launch line, where an unstated switch is off */

@@ -100,8 +100,8 @@ static const lk_option options[] = {
 	{FLAG("delay-wgrad", delay_wgrad,
 	 "with --expert-overlap: weight gradients of experts run while gradients of their inputs travel")},
 	DISPATCH_ROWS,
-	{STACK_ROW("software whose defaults and efficiencies apply: megatron, nemo, mlperf, mlperf-lora, fsdp, "
-	 "llm-foundry, torchtitan, deepspeed; of recommendation models torchrec, hugectr")},
+	{STACK_ROW("software that runs it, as its recipes do: megatron (default), nemo, mlperf, "
+	 "mlperf-lora, fsdp, llm-foundry, torchtitan, deepspeed; of recommendation models torchrec, hugectr")},
 	{RELEASE_ROW("of that software, as 26.04; default: the newest with measured runs")},
 
 	RESPONSE_ROWS(

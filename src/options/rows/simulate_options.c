@@ -11,7 +11,7 @@ static const lk_option options[] = {
 	 GPU_ROW("GPU; as many as the graph has ranks")},
 	{CLUSTER_ROW("instead of --gpu, as for predict")},
 	{GROUP("Software")
-	 STACK_ROW("software whose measured efficiencies apply: megatron, nemo, mlperf, mlperf-lora, fsdp, "
+	 STACK_ROW("software that runs it: megatron, nemo, mlperf, mlperf-lora, fsdp, "
 	 "llm-foundry, torchtitan, deepspeed")},
 	{RELEASE_ROW("of that software, as 26.04")},
 	{FLAG("cuda-graphs", cuda_graphs, "launches replayed from CUDA graphs")},

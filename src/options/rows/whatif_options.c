@@ -19,7 +19,7 @@ static const lk_option options[] = {
 	 "of traces: the step with this number (ProfilerStep#N); default: the one nearest to the mean, as explain")},
 	{GPU_ROW("GPU; default for traces: the one that they name")},
 	{CLUSTER_ROW(LK_CLUSTER_HELP)},
-	{STACK_ROW("software whose efficiencies apply, as for predict")},
+	{STACK_ROW("software that runs it, as for predict")},
 	{RELEASE_ROW("of that software")},
 	{FLAG("cuda-graphs", cuda_graphs, "the run used CUDA graphs")},
 	{FLAG("compile", compile, "the run used torch.compile")},
