@@ -56,9 +56,10 @@ cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base system graph cost/calibration cost/collective cost/kernel
+sim/memory:       base graph
 sim:              base system graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim rollout
+step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
@@ -71,13 +72,13 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system options cost/calibration model/layout launch launch/emit sim rollout step whatif plan shard
+predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict
 doctor:           base system io hw cost/calibration record rent
 jobs:             base system io hw
 -- lang
-lang/tune:        base system io view/table cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
+lang/tune:        base system io view/table cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim sim/memory step whatif
 -- study
 tables:           base io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
 -- src

@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "base/noun.h"
 #include "lang/steps/steps.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 #include "sim/sim.h"
 
 void lk_timed_constants(lk_constants *out) {

@@ -172,9 +172,8 @@ typedef struct lk_op {
 	                  nccl-tests */
 	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images if windows are 3 x
 	                * 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
-	int32_t
-		channel; /* SCAN: lk_scan; SEND, RECV: peers pair on equal channel numbers of their programs;
-	                          LK_GROUP_TEAM: the team */
+	int32_t channel;       /* SEND, RECV: peers pair on equal channel numbers of their programs;
+	                  * LK_GROUP_TEAM: the team; SCAN: lk_scan */
 	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
 	double alloc, release; /* bytes taken when it is issued, bytes released after it is issued */
 	uint8_t alloc_owner, release_owner;
@@ -278,6 +277,8 @@ typedef struct lk_wire {
 typedef struct lk_software {
 	uint32_t stack, release; /* names, 0: not stated: whose features apply */
 	bool cuda_graphs, graph_experts, compiled;
+	bool
+		recipes; /* CUDA graphs are where the software's recipes have them: another on other GPUs */
 	uint32_t attention; /* lk_attn_library: whose kernels; 0: not stated */
 	bool streaming;     /* the graph has every pass over memory: see lk_profile_streaming */
 } lk_software;

@@ -6,8 +6,8 @@
  *          one rank are left out
  *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16", and of a job's graph
  *          "stack", "release", "attention", and where they are true "cuda_graphs",
- *          "graph_experts", "compiled", "streaming"; and "cluster", the text form of the one it
- *          was built for},
+ *          "graph_experts", "recipes", "compiled", "streaming"; and "cluster", the text form of the
+ *          one it was built for},
  *      "channels": most channels of a program,
  *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
  *      "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes, ...},

@@ -197,6 +197,7 @@ static lk_status facts_member(struct reader *reader, void *into, unsigned key) {
 	case 8: return want_bool(reader, &graph->software.compiled);
 	case 9: return want_bool(reader, &graph->software.streaming);
 	case 10: return want_choice(reader, LK_LIST_ATTENTION, &graph->software.attention);
+	case 11: return want_bool(reader, &graph->software.recipes);
 	default: return want_text(reader, &graph->cluster);
 	}
 }
@@ -483,9 +484,9 @@ static lk_status lay_wires(struct reader *reader, const char *file) {
 static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 	(void)into;
 	static const char *const ranks[] = {"world", "stages", "chains", "groups"};
-	static const char *const facts[] = {"model_flops", "tokens",    "samples",     "peak_dtype",
-	                                    "stack",       "release",   "cuda_graphs", "graph_experts",
-	                                    "compiled",    "streaming", "attention",   "cluster"};
+	static const char *const facts[] = {
+		"model_flops",   "tokens",   "samples",   "peak_dtype", "stack",   "release", "cuda_graphs",
+		"graph_experts", "compiled", "streaming", "attention",  "recipes", "cluster"};
 	uint32_t version;
 	switch (key) {
 	case 0:

@@ -107,6 +107,7 @@ static void put_facts(lk_json_writer *writer, const lk_graph *graph) {
 		graph_write_put_choice(writer, "attention", LK_LIST_ATTENTION, software->attention);
 	if (software->cuda_graphs) lk_json_put_bool(writer, "cuda_graphs", true);
 	if (software->graph_experts) lk_json_put_bool(writer, "graph_experts", true);
+	if (software->recipes) lk_json_put_bool(writer, "recipes", true);
 	if (software->compiled) lk_json_put_bool(writer, "compiled", true);
 	if (software->streaming) lk_json_put_bool(writer, "streaming", true);
 	if (graph->cluster)

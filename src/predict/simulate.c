@@ -12,7 +12,7 @@
 #include "step/step.h"
 #include "whatif/whatif.h"
 #include "base/units.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 
 typedef struct lk_simulated {
 	lk_simulation s;

@@ -3,7 +3,7 @@
  *
  *     total    = reserved + CUDA context + NCCL
  *     reserved = peak + 4 % of what moves + 0.1 GiB for Megatron-LM's stacks; for others what the
- *                caching allocator holds (sim/reserved.c)
+ *                caching allocator holds (sim/memory/reserved.c)
  *
  * Workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
  * one for the backward thread: 32 MiB each from Hopper on, or with CUBLAS_WORKSPACE_CONFIG=:4096:8,

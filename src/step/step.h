@@ -11,7 +11,7 @@
 #include "model/read/read.h"
 #include "options/command.h"
 #include "sim/breakdown.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 #include "sim/sim.h"
 #include "sim/timeline.h"
 #include "launch/read.h"

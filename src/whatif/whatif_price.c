@@ -25,6 +25,19 @@
 
 /* ---- the models on a site ---- */
 
+/* CUDA graphs as the software's recipes have them on a GPU. */
+static void take_recipes(const lk_scenario *scenario, const lk_node *node,
+                         lk_cost_options *options) {
+	const lk_graph *graph = scenario->edit.graph;
+	const lk_software *software = &graph->software;
+	const char *stack = lk_intern_text(graph->names, software->stack),
+			   *release = lk_intern_text(graph->names, software->release);
+	lk_stack_features here = lk_stack_features_for(lk_stack_features_of(stack, release),
+	                                               node->device->arch, scenario->dtype);
+	options->cuda_graphs = here.cuda_graphs;
+	options->experts_eager = !here.graph_experts;
+}
+
 /* Only for operations `only`; NULL: all. */
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
                              const bool *only, lk_arena *arena, lk_costs *out, lk_error *err) {
@@ -36,6 +49,7 @@ static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *clus
 	constants.launch_s *= scenario->launch;
 	constants.graph_launch_s *= scenario->launch;
 	constants.expert_launch_s *= scenario->launch;
+	if (scenario->edit.graph->software.recipes) take_recipes(scenario, &cluster->node[0], &options);
 	options.cuda_graphs |= scenario->cuda_graphs;
 	options.compiled |= site->compiled;
 	options.only = only;

@@ -97,7 +97,7 @@ def ask_job(seed):
     row = named(said)
     if said["fits"] and row:
         if job["model"] in EXPERTS:
-            row.setdefault("etp", row["tp"])
+            row.setdefault("etp", row["tp"] if row.get("stack", "nemo") != "nemo" else 1)
         voice.plan(row, "plan of its layout")
     if is_open(job):
         if said["fits"]:

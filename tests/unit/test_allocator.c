@@ -13,8 +13,8 @@
 
 #include "base/units.h"
 #include "rounds.h"
-#include "sim/allocator.h"
-#include "sim/memory.h"
+#include "sim/memory/allocator.h"
+#include "sim/memory/memory.h"
 
 /* ---- the reference ---- */
 
@@ -405,8 +405,8 @@ static void sizes_of_segments(void **state) {
 	}
 }
 
-/* A freed block serves what is smaller, and keeps what it cannot split off; streams do not share.
- * */
+/* A freed block serves what is smaller, and keeps what it cannot split off; streams do not
+ * share. */
 static void blocks_are_reused(void **state) {
 	(void)state;
 	lk_caching *allocator = lk_caching_new(&(lk_caching_conf){0});

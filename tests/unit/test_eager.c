@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "small_llama.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 #include "step/step.h"
 #include "model/read/read.h"
 

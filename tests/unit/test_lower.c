@@ -18,7 +18,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
 #include "lang/syntax/parse.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 #include "sim/sim.h"
 
 #define OK(call)                                                                                 \

@@ -1,11 +1,70 @@
-/* gemm.c: matrix products as operations of a step graph: the model of gemm_model.c with the
- * constants of whole steps, where products run under the power limit and next to others. */
+/* gemm.c: matrix products as operations of a step graph: the law of isolated products
+ * (law_product.c), which run at the power limit for seconds, times the share that steps reach. No
+ * number belongs to a software stack.
+ *
+ * A die has one anchor: the long runs of most points on one of its devices. Another device of the
+ * die differs by the published rates, which follow SMs and power (sustained.c). An architecture
+ * without rows has its published rate, and the other numbers of the nearest architecture. */
 #include "cost/kernel/kernel.h"
+#include "cost/kernel/laws.h"
 
 #include <math.h>
 
 #include "base/units.h"
 #include "base/check.h"
+
+/* ---- rates of a device ---- */
+
+/* By lk_product_of. `kept`: the share of a short run's rate that a long one keeps: on A100 in 16
+ * bits (docs/method/kernels.md), on GB200 in the others, which were measured both ways there. */
+static const struct {
+	const char *format;
+	lk_dtype dtype;
+	double kept;
+} formats[LK_PRODUCTS] = {{"bf16", LK_BF16, .90}, {"fp8", LK_FP8, .89}, {"nvfp4", LK_NVFP4, .85}};
+
+/* Long runs of the die before short ones; of libraries TensorRT-LLM, which calls cuBLAS as training
+ * does and measured large shapes. */
+static bool find_law(const lk_device *device, const char *format, lk_law_fit *out) {
+	lk_law_series series = {.kind = "linear",
+	                        .format = format,
+	                        .kernel = "",
+	                        .library = "trtllm",
+	                        .release = "",
+	                        .sustained = true};
+	if (lk_law_find_widest(&lk_law_product, device, &series, out)) return true;
+	series.library = "";
+	if (lk_law_find_widest(&lk_law_product, device, &series, out)) return true;
+	series.library = "trtllm";
+	return lk_law_find(&lk_law_product, device, &series, NULL, out);
+}
+
+void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS]) {
+	for (int f = 0; f < LK_PRODUCTS; f++) {
+		lk_dtype dtype = formats[f].dtype;
+		if (device->peak_flops[dtype] <= 0 && f > 0) {
+			out[f] = out[f - 1];
+			continue;
+		}
+		double share = lk_published_share(device, dtype);
+		lk_law_fit fit;
+		out[f] = (lk_gemm_numbers){.efficiency = share,
+		                           .unaligned = 1,
+		                           .tiles = 1,
+		                           .fill_s = 2e-6,
+		                           .floor_s = 2e-6,
+		                           .memory = .7,
+		                           .blend = 4};
+		if (!find_law(device, formats[f].format, &fit)) continue;
+		out[f] = lk_law_product_numbers(fit.numbers);
+		out[f].efficiency *= fit.sustained ? 1 : formats[f].kept;
+		out[f].efficiency *= share / lk_published_share(fit.from, dtype);
+		if (fit.basis == LK_LAW_ARCHITECTURE) out[f].efficiency = share;
+		out[f].floor_s = out[0].floor_s; /* a narrower format's start holds its casts */
+	}
+}
+
+/* ---- an operation ---- */
 
 /* Tensor cores are fed in pieces of 16 bytes: if the rows of a matrix are not whole pieces, cuBLAS
  * 11 and later multiply at about half the rate (NVIDIA, Matrix Multiplication Background User's

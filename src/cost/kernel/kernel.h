@@ -48,7 +48,7 @@ typedef enum lk_attention_kernel {
  * constants times the profile of its software stack. None is per model, run or GPU. Sources:
  * docs/method/kernels.md, "Constants". */
 typedef struct lk_constants {
-	double gemm_share;        /* of the rate of the same products alone (products.c) */
+	double gemm_share;        /* of the rate of the same products alone (gemm.c) */
 	double vector_products;   /* factor on the measured rates of fp32 products */
 	double attention_share;   /* of the published rates of the kernel below */
 	double attention_start;   /* factor on the number of keys at which a sequence reaches half of
@@ -104,7 +104,7 @@ static inline int lk_product_of(lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return 2;
 	return dtype == LK_FP8 || dtype == LK_MXFP8;
 }
-/* Products of whole steps on a device: the law of isolated ones at the power limit (products.c). */
+/* Products of whole steps on a device: the law of isolated ones at the power limit (gemm.c). */
 void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS]);
 
 /* Where an operation runs. */

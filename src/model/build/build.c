@@ -170,6 +170,7 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 		.release = lk_intern_id(graph->names, job->release),
 		.cuda_graphs = job->cuda_graphs == LK_ON,
 		.graph_experts = job->graph_experts == LK_ON,
+		.recipes = job->graphs_by_recipe,
 		.compiled = job->compile,
 		.attention = (uint32_t)job->attn_library,
 		.streaming = lk_job_lists_passes(job),

@@ -272,8 +272,8 @@ static lk_status fill_vocab(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or fp32.
- * */
+/* FP8 for recipes that compute in it; else the widest 16-bit format that every device has, or
+ * fp32. */
 static void fill_dtype(lk_job *job, const lk_cluster *cluster) {
 	if (job->dtype_said) return;
 	bool bf16 = cluster == NULL || lk_cluster_has_dtype(cluster, LK_BF16);
@@ -391,6 +391,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;
 	fill_switch(&job->overlap_p2p, !simple);
 	fill_switch(&job->tp_overlap, features->tp_overlap && job->sequence_parallel == LK_ON);
+	job->graphs_by_recipe |= job->stack_recipe && job->cuda_graphs == LK_AUTO;
 	fill_switch(&job->cuda_graphs, here.cuda_graphs);
 	fill_switch(&job->graph_experts, here.graph_experts);
 	fill_switch(&job->expert_overlap,

@@ -1,4 +1,6 @@
-/* job_tower.c: the image encoder before a language model, as a job of its own. */
+/* job_tower.c: networks beside the one that trains, as jobs of their own: the image encoder before
+ * a language model, the frozen teacher of a distillation (Hinton et al., arXiv 1503.02531), which
+ * is laid out like the trained network. */
 #include "model/layout/job.h"
 
 bool lk_job_tower(const lk_job *job, lk_job *out) {
@@ -68,4 +70,23 @@ lk_status lk_job_check_tower(const lk_job *job, lk_error *err) {
 	        "%g images of %g tokens each are longer than a sequence of %d", images, tokens,
 	        job->seq);
 	return lk_hint(err, "use a longer --seq, fewer or smaller images");
+}
+
+bool lk_job_teacher(const lk_job *job, lk_job *out) {
+	if (!job->teacher) return false;
+	*out = *job;
+	out->model = *job->teacher;
+	out->model.mtp_layers = 0; /* it predicts single tokens */
+	out->teacher = NULL;
+	out->task = LK_TASK_PRETRAIN;
+	out->narrow_base = out->dora = out->dpo = false;
+	out->recompute = LK_RECOMPUTE_NONE;
+	out->offload_activations = false;
+	int experts = out->model.experts;
+	bool divided = experts > 0 && job->model.experts > 0 && experts % job->ep == 0;
+	out->ep = divided ? job->ep : 1;
+	out->etp = divided ? job->etp : job->tp;
+	int multiple = (job->vocab_multiple > 0 ? job->vocab_multiple : 1) * job->tp;
+	out->padded_vocab = (out->model.vocab + multiple - 1) / multiple * multiple;
+	return true;
 }

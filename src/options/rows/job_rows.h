@@ -159,8 +159,8 @@
 #define NCCL_ROW(help) TEXT("nccl", JOB(nccl), "TEXT", help)
 #define ALLOC_CONF_ROW \
 	TEXT("alloc-conf", JOB(alloc_conf), "TEXT", \
-	 "PYTORCH_CUDA_ALLOC_CONF, PyTorch's allocator: expandable_segments:True, max_split_size_mb:N, " \
-	 "roundup_power2_divisions:N, with commas between")
+	 "PYTORCH_CUDA_ALLOC_CONF, PyTorch's allocator: expandable_segments:True, " \
+	 "max_split_size_mb:N, roundup_power2_divisions:N, with commas between")
 #define COMPILE_ROW FLAG("compile", JOB(compile), "torch.compile: element-wise work is fused")
 #define EAGER_ROW \
 	SWITCH("eager", JOB(eager), \

@@ -5,7 +5,7 @@
 #define LK_SIM_MEMORY_H
 
 #include "graph/graph.h"
-#include "sim/allocator.h"
+#include "sim/memory/allocator.h"
 
 typedef struct lk_memory {
 	double peak;               /* most bytes allocated at any time */

@@ -2,7 +2,7 @@
  * rises above its start by a fixed amount, so a call repeated n times peaks in its first repetition
  * or in its last. */
 #include "base/arena.h"
-#include "sim/memory.h"
+#include "sim/memory/memory.h"
 
 #include "base/check.h"
 

@@ -15,7 +15,7 @@
  * and pool, to which pages are mapped (2 MiB small, 20 MiB large) where no free block suffices.
  * Where the device gives no more, cached blocks are given back: oversized ones (max_split_size),
  * then all. garbage_collection_threshold gives back old ones before. */
-#include "sim/allocator.h"
+#include "sim/memory/allocator.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@
 
 #include "base/check.h"
 #include "base/vec.h"
-#include "sim/allocator.h"
-#include "sim/memory.h"
+#include "sim/memory/allocator.h"
+#include "sim/memory/memory.h"
 
 enum { PIECES = 6, KNOWN = 64, STEPS = 2 };
 
