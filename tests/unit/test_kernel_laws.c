@@ -43,27 +43,49 @@ static double number_of(const lk_law *law, const double *numbers, const char *na
 
 /* ---- experts ---- */
 
-static lk_experts_work random_experts(uint64_t seed) {
+/* The experts of one rank: `rows` spread evenly over its experts, of `tokens` that reach it. */
+struct experts_work {
+	double rows, tokens, experts, hidden, inter;
+	double routed; /* experts of the layer on all ranks, which the router scores */
+	bool gated;
+};
+
+static void experts_amounts(const struct experts_work *work, lk_law_call *out) {
+	static const double heights[LK_EXPERT_TILES] = LK_EXPERT_HEIGHTS;
+	double *size = out->size, hit = fmin(work->experts, work->rows);
+	size[LK_EXPERTS_TOKENS] = size[LK_EXPERTS_REACH] = work->tokens;
+	size[LK_EXPERTS_HIDDEN] = work->hidden;
+	size[LK_EXPERTS_INTER] = work->inter;
+	size[LK_EXPERTS_EXPERTS] = work->routed;
+	size[LK_EXPERTS_TP] = 1;
+	size[LK_EXPERTS_GATED] = work->gated;
+	size[LK_EXPERTS_ROWS] = size[LK_EXPERTS_CHOICES] = work->rows;
+	size[LK_EXPERTS_HIT] = hit;
+	for (int t = 0; t < LK_EXPERT_TILES; t++)
+		size[LK_EXPERTS_PADDED + t] = hit * ceil(work->rows / hit / heights[t]) * heights[t];
+}
+
+static struct experts_work random_experts(uint64_t seed) {
 	double experts = exp2(floor(8 * lk_uniform(seed, 30)));
-	return (lk_experts_work){.rows = ceil(exp2(16 * lk_uniform(seed, 31))),
-	                         .tokens = ceil(exp2(14 * lk_uniform(seed, 32))),
-	                         .experts = experts,
-	                         .hidden = 64 * ceil(128 * lk_uniform(seed, 33)),
-	                         .inter = 64 * ceil(128 * lk_uniform(seed, 34)),
-	                         .routed = experts * 4,
-	                         .gated = lk_uniform(seed, 35) < .7};
+	return (struct experts_work){.rows = ceil(exp2(16 * lk_uniform(seed, 31))),
+	                             .tokens = ceil(exp2(14 * lk_uniform(seed, 32))),
+	                             .experts = experts,
+	                             .hidden = 64 * ceil(128 * lk_uniform(seed, 33)),
+	                             .inter = 64 * ceil(128 * lk_uniform(seed, 34)),
+	                             .routed = experts * 4,
+	                             .gated = lk_uniform(seed, 35) < .7};
 }
 
 static double experts_seconds(const double *numbers, const lk_device *device, const char *format,
-                              const lk_experts_work *work) {
+                              const struct experts_work *work) {
 	lk_law_call call = {.device = device, .format = lk_law_format_find(format)};
-	lk_experts_amounts(work, &call);
+	experts_amounts(work, &call);
 	return lk_law_experts.seconds(numbers, &call);
 }
 
 /* Tile by tile and expert by expert. */
-static double counted_product(const double *x, const lk_device *device, const lk_experts_work *work,
-                              double n, double k) {
+static double counted_product(const double *x, const lk_device *device,
+                              const struct experts_work *work, double n, double k) {
 	const lk_law *law = &lk_law_experts;
 	double least = INFINITY, blend = number_of(law, x, "blend");
 	double hit = fmin(work->experts, work->rows);
@@ -88,7 +110,7 @@ static void experts_follow_the_formula(void **state) {
 	for (uint64_t seed = 1; seed <= (uint64_t)rounds(400, 400 * 20); seed++) {
 		double x[LK_LAW_NUMBERS];
 		const lk_device *device = random_device(seed);
-		lk_experts_work work = random_experts(seed);
+		struct experts_work work = random_experts(seed);
 		random_numbers(&lk_law_experts, seed, x);
 		double up = work.gated ? 2 * work.inter : work.inter;
 		double moved = number_of(&lk_law_experts, x, "permute") * work.rows * work.hidden +
@@ -111,7 +133,7 @@ static void more_work_takes_longer(void **state) {
 		double x[LK_LAW_NUMBERS];
 		const lk_device *device = random_device(seed);
 		const char *format = formats[seed % 3];
-		lk_experts_work work = random_experts(seed), more = work;
+		struct experts_work work = random_experts(seed), more = work;
 		random_numbers(&lk_law_experts, seed, x);
 		x[5] = 0; /* a cache makes a little more data faster than a little less */
 		assert_string_equal(lk_law_experts.numbers[5].name, "cache");
@@ -334,11 +356,11 @@ static void fit_ignores_fallbacks(void **state) {
 	for (int i = 0; i < lk_law_experts.count; i++) truth[i] = lk_law_experts.numbers[i].start;
 	truth[0] = .83;
 	for (uint64_t i = 0; i < COUNT; i++) {
-		lk_experts_work work = random_experts(i + 7);
+		struct experts_work work = random_experts(i + 7);
 		rows[i] = (lk_kernel_row){.law = &lk_law_experts, .refused = "", .shape = i};
 		rows[i].call.device = lk_device_find("h100-sxm");
 		rows[i].call.format = lk_law_format_find("bf16");
-		lk_experts_amounts(&work, &rows[i].call);
+		experts_amounts(&work, &rows[i].call);
 		rows[i].seconds = lk_law_experts.seconds(truth, &rows[i].call) * (i % 10 == 0 ? 3 : 1);
 		pointers[i] = &rows[i];
 	}
@@ -351,31 +373,35 @@ static void fit_ignores_fallbacks(void **state) {
 
 /* ---- estimates by the numbers in use ---- */
 
+static double measured_seconds(const lk_law *law, const char *kind, lk_law_call *call) {
+	lk_law_series series = {kind, "bf16", "", "", "", false};
+	lk_law_fit fit;
+	call->device = lk_device_find("h100-sxm");
+	call->format = lk_law_format_find("bf16");
+	assert_true(lk_law_find(law, call->device, &series, NULL, &fit));
+	return lk_law_seconds(&fit, call);
+}
+
 static void estimates_by_measured_numbers(void **state) {
 	(void)state;
-	lk_error err;
-	lk_law_estimate one, two;
-	const lk_device *device = lk_device_find("h100-sxm");
-	lk_law_series series = {"experts", "bf16", "moe_torch_flow_cutlass", "trtllm", "", false};
 	/* Qwen3-30B on one GPU: one launch for 128 experts, not one each */
-	lk_experts_work work = {32768, 4096, 128, 2048, 768, 128, true};
-	assert_int_equal(lk_laws_ready(&err), LK_OK);
-	assert_true(lk_experts_estimate(device, &series, &work, &one));
-	assert_true(one.seconds > 6 * work.rows * 2048 * 768 / lk_peak_flops(device, LK_BF16));
-	assert_true(one.seconds < 128 * 34e-6);
+	struct experts_work work = {32768, 4096, 128, 2048, 768, 128, true};
+	lk_law_call call = {0};
+	experts_amounts(&work, &call);
+	double one = measured_seconds(&lk_law_experts, "experts", &call);
+	assert_true(one > 6 * work.rows * 2048 * 768 / lk_peak_flops(call.device, LK_BF16));
+	assert_true(one < 128 * 34e-6);
 	work.rows *= 2;
 	work.tokens *= 2;
-	assert_true(lk_experts_estimate(device, &series, &work, &two));
-	assert_true(two.seconds > one.seconds);
-	series.format = "fp16";
-	assert_false(lk_experts_estimate(device, &series, &work, &one));
+	experts_amounts(&work, &call);
+	assert_true(measured_seconds(&lk_law_experts, "experts", &call) > one);
 
 	lk_state_layer layer = {LK_STATE_DELTA_SCAN, 1, 8192, 32, 16, 128, 128, 0, 0, 0};
-	series = (lk_law_series){"gdn_scan", "bf16", "", "", "", false};
-	assert_true(lk_state_estimate(device, &series, &layer, &one));
+	lk_state_amounts(&layer, &call);
+	one = measured_seconds(&lk_law_state, "gdn_scan", &call);
 	layer.batch = 2;
-	assert_true(lk_state_estimate(device, &series, &layer, &two));
-	assert_true(two.seconds > one.seconds && one.seconds > 1e-5);
+	lk_state_amounts(&layer, &call);
+	assert_true(measured_seconds(&lk_law_state, "gdn_scan", &call) > one && one > 1e-5);
 	assert_true(lk_state_backward(LK_STATE_DELTA_SCAN) > lk_state_backward(LK_STATE_CONVOLUTION));
 	assert_true(lk_state_backward(LK_STATE_STEP) == 0);
 }

@@ -172,59 +172,6 @@ static void latent_attention_grows_with_work(void **state) {
 	}
 }
 
-/* ---- the forward pass of training ---- */
-
-static double forward(const char *device, lk_attention_kernel kernel, double keys,
-                      lk_law_basis *basis) {
-	lk_attention_shape shape = {1, keys, keys, 32, 8, 128, 0, true};
-	return lk_attention_forward_seconds(lk_device_find(device), kernel, &shape, basis);
-}
-
-static double tflops(double keys, double seconds) {
-	return 4 * 32 * 128 * keys * (keys + 1) / 2 / seconds / 1e12;
-}
-
-static void measured_kernels_follow_the_law(void **state) {
-	(void)state;
-	lk_law_basis basis;
-	double h100 = tflops(16384, forward("h100-sxm", LK_ATTENTION_FA3, 16384, &basis));
-	assert_true(basis == LK_LAW_DEVICE);
-	assert_true(h100 > 500 && h100 < 700); /* median of the measured rows 605 */
-	double a100 = tflops(16384, forward("a100-sxm-80", LK_ATTENTION_FA2, 16384, &basis));
-	assert_true(basis == LK_LAW_DEVICE);
-	assert_true(a100 > 170 && a100 < 240); /* published: at most 230 */
-	forward("h100-pcie", LK_ATTENTION_FA3, 4096, &basis);
-	assert_true(basis == LK_LAW_RELATIVE);
-}
-
-static void other_kernels_follow_published_rates(void **state) {
-	(void)state;
-	lk_law_basis basis;
-	lk_attention_rate rate =
-		lk_published_attention(lk_device_find("gb200"), LK_ATTENTION_CUDNN, false);
-	double seconds = forward("gb200", LK_ATTENTION_CUDNN, 8192, &basis);
-	assert_true(basis == LK_LAW_ARCHITECTURE);
-	double expected = rate.flops * 8192 / (8192 + rate.start) / 1e12;
-	assert_true(fabs(tflops(8192, seconds) / expected - 1) < 1e-6);
-	forward("h100-sxm", LK_ATTENTION_FA2, 8192, &basis);
-	assert_true(basis == LK_LAW_ARCHITECTURE);
-}
-
-static void training_forward_grows_with_length(void **state) {
-	(void)state;
-	static const char *const devices[] = {"a100-sxm-80", "h100-sxm", "gb200"};
-	for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
-		for (int k = 0; k < LK_ATTENTIONS; k++) {
-			double before = 0;
-			for (double keys = 128; keys <= 131072; keys *= 2) {
-				lk_law_basis basis;
-				double now = forward(devices[d], (lk_attention_kernel)k, keys, &basis);
-				assert_true(now > before);
-				before = now;
-			}
-		}
-}
-
 static int ready(void **state) {
 	lk_error err;
 	(void)state;
@@ -240,9 +187,6 @@ int main(void) {
 		cmocka_unit_test(shorter_windows_are_not_slower),
 		cmocka_unit_test(terms_follow_the_formula),
 		cmocka_unit_test(latent_attention_grows_with_work),
-		cmocka_unit_test(measured_kernels_follow_the_law),
-		cmocka_unit_test(other_kernels_follow_published_rates),
-		cmocka_unit_test(training_forward_grows_with_length),
 	};
 	return cmocka_run_group_tests(tests, ready, NULL);
 }

@@ -20,7 +20,6 @@
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
-#include "cost/kernel/laws.h"
 #include "base/check.h"
 
 /* A row of tiles takes its start c and its keys. With a causal mask those are (n + tile) / 2 on
@@ -82,51 +81,4 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	out->sm = (float)fmin(1, out->waves);
 	out->compute = (float)(compute / seconds);
 	out->memory = (float)fmin(1, ops->bytes[op] / device->memory_rate / seconds);
-}
-
-/* ---- forward alone: by the law where the kernel was measured on a device of the architecture,
- * else by published rates ---- */
-
-/* What tables call a kernel, and where it was measured. */
-static const struct measured_kernel {
-	const char *name;
-	lk_arch arch;
-} measured_kernels[LK_ATTENTIONS] = {
-	[LK_ATTENTION_FA2] = {"flash_attention", LK_ARCH_AMPERE},
-	[LK_ATTENTION_FA3] = {"fa3", LK_ARCH_HOPPER},
-};
-
-static double published_seconds(const lk_device *device, lk_attention_kernel kernel,
-                                const lk_attention_shape *shape) {
-	lk_attention_rate rate = lk_published_attention(device, kernel, false);
-	double keys = shape->keys, queries = fmin(shape->queries, keys);
-	double pairs = shape->causal ? queries * (keys - (queries - 1) / 2) : shape->queries * keys;
-	double flops = 4 * shape->batch * shape->heads * pairs * shape->head;
-	double efficiency = head_efficiency(device, kernel, shape->head) * keys /
-	                    (keys + ramp(rate.start, shape->causal));
-	return flops / fmin(rate.flops * efficiency, .95 * lk_peak_flops(device, LK_BF16));
-}
-
-double lk_attention_forward_seconds(const lk_device *device, lk_attention_kernel kernel,
-                                    const lk_attention_shape *shape, lk_law_basis *basis) {
-	LK_ASSERT(kernel < LK_ATTENTIONS);
-	const struct measured_kernel *measured = &measured_kernels[kernel];
-	lk_law_series series = {"context_bf16", "bf16", measured->name, "", "", false};
-	lk_law_fit fit;
-	*basis = LK_LAW_ARCHITECTURE;
-	if (!measured->name || device->arch != measured->arch ||
-	    !lk_law_find(&lk_law_attention, device, &series, NULL, &fit) || fit.basis > LK_LAW_RELATIVE)
-		return published_seconds(device, kernel, shape);
-	lk_law_call call = {.device = device, .format = lk_law_format_find("bf16")};
-	call.size[LK_ATTENTION_BATCH] = shape->batch;
-	call.size[LK_ATTENTION_QUERIES] = shape->queries;
-	call.size[LK_ATTENTION_KEYS] = shape->keys;
-	call.size[LK_ATTENTION_HEADS] = shape->heads;
-	call.size[LK_ATTENTION_KV_HEADS] = shape->kv_heads;
-	call.size[LK_ATTENTION_HEAD] = shape->head;
-	call.size[LK_ATTENTION_WINDOW] = shape->window;
-	call.size[LK_ATTENTION_CAUSAL] = shape->causal;
-	call.size[LK_ATTENTION_CACHE] = 2;
-	*basis = fit.basis;
-	return fit.law->seconds(fit.numbers, &call);
 }

@@ -214,19 +214,6 @@ typedef struct lk_attention_parts {
 double lk_attention_parts_of(const double *numbers, const lk_law_call *call,
                              lk_attention_parts *out);
 
-/* One forward pass of training; heads of one device; a window of 0 is none. */
-typedef struct lk_attention_shape {
-	double batch, queries, keys, heads, kv_heads, head, window;
-	bool causal;
-} lk_attention_shape;
-
-/* Seconds of a forward pass in 16 bits alone (attention.c): by the law where the kernel was
- * measured on the device or a relative (FlashAttention 2 on Ampere, 3 on Hopper), without its
- * learned correction, so that more work never takes less time; else by published rates, and `basis`
- * is LK_LAW_ARCHITECTURE. The published rates know no window. */
-double lk_attention_forward_seconds(const lk_device *device, lk_attention_kernel kernel,
-                                    const lk_attention_shape *shape, lk_law_basis *basis);
-
 /* ---- multi-head latent attention (law_mla.c) ---- */
 
 enum {
@@ -295,34 +282,5 @@ enum {
 
 /* Fill the sizes of a call of lk_law_state. */
 void lk_state_amounts(const lk_state_layer *layer, lk_law_call *out);
-
-/* ---- law_calls: calls of layers in training, by the laws and the numbers in use ---- */
-
-typedef struct lk_law_estimate {
-	double seconds;
-	double spread; /* of lk_law_fit */
-	lk_law_basis basis;
-} lk_law_estimate;
-
-/* The experts of one rank: `rows` spread evenly over its experts, of `tokens` that reach it.
- * `inter` is the rank's share of columns. Rows include what an imbalance adds. */
-typedef struct lk_experts_work {
-	double rows, tokens, experts, hidden, inter;
-	double routed; /* experts of the layer on all ranks, which the router scores */
-	bool gated;
-} lk_experts_work;
-
-/* Fill the sizes of a call of lk_law_experts. */
-void lk_experts_amounts(const lk_experts_work *work, lk_law_call *out);
-
-/* Seconds of the forward pass of a rank's experts: permutation, grouped products, weighted sum.
- * The series says kind "experts", a format of lk_law_format_find and, where known, a kernel; words
- * that are not known are "". False where nothing of the format was measured. */
-bool lk_experts_estimate(const lk_device *device, const lk_law_series *series,
-                         const lk_experts_work *work, lk_law_estimate *out);
-/* Seconds of one kernel of a layer with a state, forward. The series' kind: "mamba2_convolution",
- * "mamba2_scan", "gdn_scan", "kda_scan", ... */
-bool lk_state_estimate(const lk_device *device, const lk_law_series *series,
-                       const lk_state_layer *layer, lk_law_estimate *out);
 
 #endif
