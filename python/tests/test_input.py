@@ -124,8 +124,8 @@ class Values(unittest.TestCase):
             lockstep.predict(**JOB)  # a file that was refused is not in use
             slow, slower = pathlib.Path(folder, "slow.csv"), os.path.join(folder, "slower.csv")
             head = "family,subject,variant,numbers,points,error,date,source\n"
-            slow.write_text(head + "stack,megatron,,gemm=0.4,1,0,2026-01-01,test\n")
-            pathlib.Path(slower).write_text(head + "stack,megatron,,gemm=0.2,1,0,2026-01-01,test\n")
+            slow.write_text(head + "step,all,,gemm_share=0.4,1,0,2026-01-01,test\n")
+            pathlib.Path(slower).write_text(head + "step,all,,gemm_share=0.2,1,0,2026-01-01,test\n")
             files = [None, slow, slower, None, slower, slow]
             steps = [lockstep.predict(**JOB, calibration=file).step_time_s for file in files]
             self.assertLess(steps[0], steps[1])

@@ -2,7 +2,8 @@
  *
  * Start with the interval of measured / predicted that held most runs of the job's codebase, each
  * predicted from a fit without its network (src/fit/cross_runs.c); on each side use the interval of
- * runs on the job's GPU if it is wider. A GPU, architecture or stack without runs widens it by the
+ * runs on the job's GPU, and of networks with layers that have a state for such a job, if it is
+ * wider. A GPU, architecture or stack without runs widens it by the
  * excess error of runs with such a property when all of them were left out together. A network
  * whose rate lies outside those of the runs adds the error of collectives on fabrics unseen by the
  * fit, for each of the first two octaves, times the share of the step that waits for communication.
@@ -52,6 +53,10 @@ double lk_range_wider(double side, double unseen, double usual) {
 	return fmax(fabs(unseen), hypot(side, sqrt(fmax(0, unseen * unseen - usual * usual))));
 }
 
+bool lk_range_hybrid(const lk_job *job) {
+	return job->model.ssm > 0 || job->model.delta_value_heads > 0;
+}
+
 bool lk_range_divided(const lk_job *job) {
 	enum { NODE = 8 };
 	return (int64_t)job->tp * job->cp >= NODE;
@@ -63,6 +68,17 @@ static double range_times(const lk_calibration *calibration, const lk_job *job) 
 	if (!lk_range_divided(job)) return 1;
 	return lk_calibration_value(lk_calibration_find(calibration, "range", "step", "divided"),
 	                            "times", 1);
+}
+
+/* At least as wide as what held runs of networks that have layers with a state. */
+static struct sides hybrid_sides(const lk_job *job, struct sides sides) {
+	const lk_calibration_row *row =
+		lk_range_hybrid(job)
+			? lk_calibration_find(lk_calibration_current(), "range", "step", "hybrid")
+			: NULL;
+	if (!row) return sides;
+	struct sides of = sides_of(row, true);
+	return (struct sides){fmin(sides.below, of.below), fmax(sides.above, of.above)};
 }
 
 /* The range's sides, and which of GPU and architecture has no runs (NULL: both have). */
@@ -129,7 +145,8 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	const lk_calibration *calibration = lk_calibration_current();
 	const lk_calibration_row *row = lk_range_row(arena, job);
 	const char *unseen;
-	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
+	struct sides sides =
+		hybrid_sides(job, range_sides(arena, job, cluster->node[0].device, &unseen));
 	double far = network_distance(cluster), more = far * network_share * network_error(calibration);
 	double times = range_times(calibration, job);
 	/* all runs of a class may be faster or slower than predicted: include the prediction */
@@ -141,8 +158,9 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	bool own = row && row == range_class_of(arena, lk_stack_codebase(job->profile),
 	                                        job->model.experts > 0);
 	*basis = lk_arena_printf(
-		arena, "errors on %d held-out %s runs%s%s%s%s%s", row ? row->points : 0,
+		arena, "errors on %d held-out %s runs%s%s%s%s%s%s", row ? row->points : 0,
 		own ? row->variant : network, own ? "" : " of other software",
+		lk_range_hybrid(job) ? "; at least as wide as for layers with a state" : "",
 		times > 1 ? "; wider, as each layer is divided among 8 GPUs or more" : "",
 		unseen ? "; wider, as no run was on this " : "", unseen ? unseen : "",
 		far > 0 && network_share > 0 ? "; wider, as no run was on such a network" : "");

@@ -261,6 +261,8 @@ double lk_range_wider(double side, double unseen, double usual);
 /* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; for all runs
  * (NULL) "experts" or "dense". NULL when memory runs out. */
 char *lk_range_class(lk_arena *arena, const char *of, bool experts);
+/* Whether the network has layers with a state, whose runs are a class of their own: "hybrid". */
+bool lk_range_hybrid(const lk_job *job);
 
 /* ---- profile: the constants of a job's prediction, and which runs stand behind them. */
 

@@ -139,16 +139,22 @@ static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 	return log(run->measured_s / cross->predicted);
 }
 
+enum kind { DENSE, EXPERTS, HYBRID, ANY };
+
 /* Selection of the runs whose errors are used. */
 struct errors_of {
-	enum { DENSE, EXPERTS, ANY } kind;
+	enum kind kind;
 	const char *code, *gpu; /* NULL: all */
 	int without;            /* a fold; -1 none */
 };
 
+static enum kind kind_of(const lk_run *run) {
+	if (lk_range_hybrid(&run->job)) return HYBRID;
+	return run->job.model.experts > 0 ? EXPERTS : DENSE;
+}
+
 static bool runs_counts(const struct errors_of *of, const lk_run *run, int fold) {
-	return (of->kind == ANY || (run->job.model.experts > 0) == (of->kind == EXPERTS)) &&
-	       fold != of->without &&
+	return (of->kind == ANY || kind_of(run) == of->kind) && fold != of->without &&
 	       (!of->code || strcmp(lk_stack_codebase(run->stack), of->code) == 0) &&
 	       (!of->gpu ||
 	        (!*run->refused && strcmp(run->cluster.node[0].device->name, of->gpu) == 0));
@@ -248,8 +254,7 @@ static lk_status make_errors(lk_arena *arena, const lk_runs *runs, const lk_cros
 /* Find the interval from runs of the kind outside the run's fold; from all runs if the other folds
  * have too few of the kind. */
 static struct interval interval_of_kind(const struct errors *errors, size_t run) {
-	bool experts = errors->runs->at[run].job.model.experts > 0;
-	struct errors_of of = {experts ? EXPERTS : DENSE, NULL, NULL, errors->fold[run]};
+	struct errors_of of = {kind_of(&errors->runs->at[run]), NULL, NULL, errors->fold[run]};
 	struct interval found = interval_of(errors, &of, FEWEST);
 	of.kind = ANY;
 	return found.runs ? found : interval_of(errors, &of, FEWEST);
@@ -291,8 +296,7 @@ static void range_runs(const struct errors *errors, const struct far *far, lk_cr
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
 		if (!(cross[i].predicted > 0)) continue;
-		struct errors_of of = {run->job.model.experts > 0 ? EXPERTS : DENSE,
-		                       lk_stack_codebase(run->stack), NULL, errors->fold[i]};
+		struct errors_of of = {kind_of(run), lk_stack_codebase(run->stack), NULL, errors->fold[i]};
 		struct interval found = {0};
 		if (!errors->even) found = interval_of(errors, &of, FEWEST);
 		if (far && !found.runs) found = interval_of_kind(&far->stack, i);
@@ -379,7 +383,7 @@ static bool first_of(const lk_runs *runs, size_t at, const struct errors_of *of)
 	return true;
 }
 
-/* Classes of runs: all, those of a codebase, those on a GPU. */
+/* Classes of runs: all, those of a codebase, those on a GPU; networks with a state are one. */
 static lk_status put_classes(const struct range_rows *rows, const struct errors *errors,
                              lk_error *err) {
 	lk_arena *arena = &rows->out->arena;
@@ -389,12 +393,13 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 			if (*run->refused) continue;
 			const char *code = class == 1 ? lk_stack_codebase(run->stack) : NULL,
 					   *gpu = class == 2 ? run->cluster.node[0].device->name : NULL;
-			bool experts = run->job.model.experts > 0;
-			const struct errors_of of = {experts ? EXPERTS : DENSE, code, gpu, -1};
-			if (!first_of(errors->runs, i, &of)) continue;
+			const struct errors_of of = {kind_of(run), code, gpu, -1};
+			bool hybrid = of.kind == HYBRID;
+			if ((hybrid && class > 0) || !first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
-			LK_TRY(
-				put_interval(rows, lk_range_class(arena, code ? code : gpu, experts), &found, err));
+			const char *variant =
+				hybrid ? "hybrid" : lk_range_class(arena, code ? code : gpu, of.kind == EXPERTS);
+			LK_TRY(put_interval(rows, variant, &found, err));
 		}
 	return LK_OK;
 }
