@@ -117,6 +117,11 @@ static bool read_one(const char *path) {
 	request.gpu = strstr(path, "MI300X") || strstr(path, "MI325X") ? "mi300x" : "b200";
 	request.model = network;
 	lk_status status = lk_request_read(&arena, &request, asked, &err);
+	if (status != LK_OK && strcmp(err.where, "--attention") == 0) { /* a file for Hopper */
+		request.gpu = "h200";
+		memset(asked, 0, sizeof *asked);
+		status = lk_request_read(&arena, &request, asked, &err);
+	}
 	if (status == LK_OK && verbose) show_job(path, &asked->job);
 	for (int i = 0; status == LK_OK && verbose && i < asked->launch.ignored_count; i++)
 		if (asked->launch.ignored[i].as == LK_IGNORED_UNKNOWN)
