@@ -102,9 +102,11 @@ typedef struct lk_predict_request {
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
 	int eager;           /* element-wise operations one by one, as in Hugging Face's code */
+	int ragged;          /* sequences differ in length, up to `seq`, neither packed nor padded: what
+	                        PyTorch's allocator holds depends on their order */
 	int master_weights;  /* -1: weights, and moments unless stated otherwise, only in 16 bits */
-	const char *loss;    /* which logits are held: "logits" (all), "linear", "cut", "chunked",
-	                        "chunked/N" */
+	const char *loss;    /* which logits are held: "logits" (all), "native", "linear", "cut",
+	                        "chunked", "chunked/N" */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: from the launch line, else 8 */
 	const char *nccl;    /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL: from the
 	                        launch line */
@@ -205,6 +207,8 @@ typedef struct lk_stage_memory {
 	int stage;
 	double weights, gradients, optimizer, activations, logits, workspace, buffers;
 	double allocated, reserved; /* peak of tensors; of the allocator */
+	int orders, orders_fit;     /* orders of sequences that differ in length: tried, and those with
+	                             * which the job fits; 0: all sequences are equally long */
 	double low, high;           /* 80 % range of `allocated`; NAN without measured jobs of this
 	                             * kind */
 	double context, nccl;       /* outside the allocator */

@@ -163,18 +163,35 @@ static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *o
 	return LK_OK;
 }
 
-/* Refuse --eager and --no-eager for a stack that does not run Hugging Face's networks. */
+static bool simulates_allocator(const lk_job *job) {
+	return !lk_job_like_megatron(job);
+}
+
+/* Refuse switches that act with none of the stacks. */
 static lk_status check_code(const lk_plan_request *request, const lk_job *base,
                             const lk_space *space, lk_error *err) {
-	lk_job job = *base;
-	if (request->job.eager == 0) return LK_OK;
-	for (int i = 0; i < space->stack_count; i++) {
-		lk_copy(job.stack, sizeof job.stack, space->stacks[i]);
-		if (lk_job_runs_as_written(&job)) return LK_OK;
+	const struct {
+		int given;
+		const char *on, *off, *reason;
+		bool (*acts)(const lk_job *);
+	} switches[] = {
+		{request->job.eager, "--eager", "--no-eager", LK_JOB_OWN_CODE, lk_job_runs_as_written},
+		{request->job.ragged, "--ragged", "--no-ragged",
+	     "of Megatron-LM's stacks the allocator is not simulated", simulates_allocator},
+	};
+	for (size_t s = 0; s < sizeof switches / sizeof *switches; s++) {
+		bool acts = switches[s].given == 0;
+		for (int i = 0; i < space->stack_count && !acts; i++) {
+			lk_job job = *base;
+			lk_copy(job.stack, sizeof job.stack, space->stacks[i]);
+			acts = switches[s].acts(&job);
+		}
+		if (acts) continue;
+		lk_fail(err, LK_ERR_INPUT, switches[s].given > 0 ? switches[s].on : switches[s].off,
+		        "it has no effect: %s", switches[s].reason);
+		return lk_hint(err, "use --stack fsdp, or leave it out");
 	}
-	lk_fail(err, LK_ERR_INPUT, request->job.eager > 0 ? "--eager" : "--no-eager",
-	        "it has no effect: %s", LK_JOB_OWN_CODE);
-	return lk_hint(err, "use --stack fsdp, or leave it out");
+	return LK_OK;
 }
 
 static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out,

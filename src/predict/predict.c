@@ -266,6 +266,8 @@ void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out) {
 		.low = use->low,
 		.high = use->high,
 		.reserved = use->reserved,
+		.orders = use->orders,
+		.orders_fit = use->orders_fit,
 		.context = use->context,
 		.nccl = use->nccl,
 		.total = use->total,

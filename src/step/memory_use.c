@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+#include "base/sort.h"
+#include "base/stats.h"
 #include "base/units.h"
 #include "model/build/build.h"
 #include "model/layout/job.h"
@@ -100,32 +102,52 @@ static bool simulates_caching(const lk_job *job) {
 	return !lk_job_like_megatron(job) && lk_job_tokens(job) > 0;
 }
 
+/* Orders of sequences of differing lengths that are tried, and micro-batches that are shorter than
+ * the longest in each. */
+enum { ORDERS = 10, RAGGED = 8 };
+
 /* What the allocator holds where the device has all that it asks for; where that is too much, what
  * it holds after giving back cached blocks, if that suffices. */
+static lk_status order_bytes(const lk_graph *graph, uint32_t stage, lk_reserving *how, double peak,
+                             double room, double *bytes, lk_error *err) {
+	how->conf.limit = 0;
+	if (lk_memory_reserved(graph, stage, how, bytes) == LK_ALLOCATED_ERROR) return lk_oom(err);
+	*bytes = fmax(*bytes, peak);
+	if (*bytes <= room || peak >= room) return LK_OK;
+	double squeezed;
+	how->conf.limit = room;
+	lk_caching_result result = lk_memory_reserved(graph, stage, how, &squeezed);
+	if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
+	if (result == LK_ALLOCATED) *bytes = fmax(squeezed, peak);
+	return LK_OK;
+}
+
+/* Of several orders the answer is the middle one. */
 static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_t stage,
                                lk_stage_use *use, lk_error *err) {
-	double sizes[16], bytes, room = use->usable - use->context - use->nccl;
+	double sizes[16], bytes[ORDERS], room = use->usable - use->context - use->nccl;
+	bool ragged = job->ragged == LK_ON;
 	lk_reserving how = {
 		.sizes = sizes,
 		.size_count = tensor_sizes(job, (int)stage, sizes),
 		.units = lk_build_shards_layers(job) ? 2 : 0,
 		.states = states_of(job),
-		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : 2,
+		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : ragged ? 1 : 2,
+		.ragged = ragged ? RAGGED : 0,
 	};
 	lk_alloc_conf conf;
 	LK_TRY(lk_alloc_conf_read(job->alloc_conf, "PYTORCH_CUDA_ALLOC_CONF", &conf, err));
 	how.conf = (lk_caching_conf){.expandable_segments = conf.expandable,
 	                             .max_split_bytes = conf.max_split_mib * LK_MIB,
 	                             .roundup_power2_divisions = (uint32_t)conf.roundup_divisions};
-	lk_caching_result result = lk_memory_reserved(graph, stage, &how, &bytes);
-	if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
-	use->reserved = fmax(bytes, use->walk.peak);
-	if (use->reserved > room && use->walk.peak < room) {
-		how.conf.limit = room;
-		result = lk_memory_reserved(graph, stage, &how, &bytes);
-		if (result == LK_ALLOCATED_ERROR) return lk_oom(err);
-		if (result == LK_ALLOCATED) use->reserved = fmax(bytes, use->walk.peak);
+	int orders = ragged ? ORDERS : 1;
+	for (int i = 0; i < orders; i++) {
+		how.order = (double)i / orders;
+		LK_TRY(order_bytes(graph, stage, &how, use->walk.peak, room, &bytes[i], err));
+		if (ragged) use->orders++, use->orders_fit += bytes[i] <= room;
 	}
+	lk_sort(bytes, (size_t)orders, sizeof *bytes, lk_ascending);
+	use->reserved = bytes[(orders - 1) / 2];
 	use->total = use->reserved + use->context + use->nccl;
 	return LK_OK;
 }

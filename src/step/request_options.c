@@ -286,6 +286,8 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	job->offload_params |= request->offload_params;
 	job->compile |= request->compile;
 	take_switch(&job->eager, request->eager);
+	if (request->pack) job->ragged = LK_OFF;
+	take_switch(&job->ragged, request->ragged);
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	if (request->alloc_conf) lk_copy(job->alloc_conf, sizeof job->alloc_conf, request->alloc_conf);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
@@ -410,6 +412,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->max_connections = job->max_connections;
 	out->compile = job->compile;
 	out->eager = job->eager;
+	out->ragged = job->ragged;
 	out->attention = job->attn_library_said && job->attn_kernel == LK_KERNEL_FLASH
 	                     ? kernels[LK_KERNEL_UNFUSED + job->attn_library]
 	                     : stated_name(kernels, job->attn_kernel);

@@ -282,7 +282,10 @@ static void take_switch_word(const struct finetune_switch *is, lk_finetune_run *
 	if (is->loss) request->loss = is->loss;
 	if (is->state_dtype) request->state_dtype = is->state_dtype;
 	if (is->fused_kernels && !request->compile) request->eager = -1;
-	if (is->fused_loss) request->fused_loss = 1;
+	/* Megatron-LM's option starts its own fusion unless another is named */
+	bool native = strcmp(run->stack, "ms-swift-megatron") == 0;
+	if (is->fused_loss && native) request->loss = "native";
+	else if (is->fused_loss) request->fused_loss = 1;
 	if (is->host_activations) request->offload_activations = true;
 	if (is->host_checkpoints && strcmp(request->recompute, "full") == 0)
 		request->offload_activations = true;
@@ -371,6 +374,8 @@ static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run
 	run->verdict = out > 0 ? LK_RUN_OUT_OF_MEMORY : LK_RUN_RAN;
 	if (isnan(out) || !run->names_gpu) run->verdict = LK_RUN_UNSTATED;
 	run->at_most = finetune_is(csv, at, SEQ_MEANS, "limit");
+	bool differ = run->at_most || finetune_is(csv, at, SEQ_MEANS, "longest");
+	if (differ && strcmp(run->stack, "ms-swift-megatron") != 0) run->request.ragged = 1;
 	run->seconds = NAN;
 	if (run->names_gpu && finetune_is(csv, at, TIME_VALID, "1")) {
 		run->seconds = finetune_number(csv, at, STEP);

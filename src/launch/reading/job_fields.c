@@ -305,6 +305,7 @@ const lk_field lk_job_fields[] = {
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
 	{SWITCH(eager), JOB},
+	{SWITCH(ragged), JOB},
 	{INT(max_connections), JOB},
 	{FIELD("alloc_conf", TEXT, alloc_conf), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},

@@ -383,6 +383,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->master_weights, true);
 	if (!lk_job_runs_as_written(job)) job->eager = LK_OFF;
 	fill_switch(&job->eager, !job->compile);
+	fill_switch(&job->ragged, false);
 	bool wide = features->wide_grads || lk_job_autocasts(job);
 	fill_switch(&job->fp32_grads, wide || keeps_wide_gradients(job));
 	fill_switch(&job->grad_reduce_fp32, wide);

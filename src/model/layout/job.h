@@ -155,6 +155,8 @@ typedef struct lk_job {
 	int dispatch_sms;       /* SMs that the node dispatcher's kernels take; 0: their known number */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
+	lk_switch ragged;       /* sequences differ in length, up to `seq`, neither packed nor padded;
+	                           default off */
 	lk_switch eager;     /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */

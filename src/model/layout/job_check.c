@@ -510,6 +510,18 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out");
 }
 
+static lk_status check_ragged(const lk_job *job, lk_error *err) {
+	if (job->ragged != LK_ON || !(job->pack_share > 0)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--ragged", "packed sequences are all equally long");
+	return lk_hint(err, "leave out --ragged or --pack");
+}
+
+static lk_status check_native_loss(const lk_job *job, lk_error *err) {
+	if (!job->native_loss_fusion || lk_job_like_megatron(job)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--loss", "native is Megatron-LM's own fusion");
+	return lk_hint(err, "use --fused-loss, or leave it out");
+}
+
 static lk_status check_eager(const lk_job *job, lk_error *err) {
 	if (job->eager != LK_ON || !job->compile) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--eager", "torch.compile fuses what would run one by one");
@@ -518,6 +530,8 @@ static lk_status check_eager(const lk_job *job, lk_error *err) {
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_eager(job, err));
+	LK_TRY(check_ragged(job, err));
+	LK_TRY(check_native_loss(job, err));
 	LK_TRY(check_pack(job, err));
 	LK_TRY(lk_job_check_loss(job, err));
 	LK_TRY(check_wide(job, err));

@@ -5,6 +5,7 @@
  *               tokens, so that a piece's logits are about as large as the hidden states
  *               (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py)
  *     cut       Cut Cross-Entropy: blocks of logits in shared memory alone (arXiv 2411.09009)
+ *     native    all logits, by Megatron-LM's own fusion, which makes two fp32 copies
  *     chunked   N pieces (torchtitan's ChunkedCELoss, torchtune, TRL), 8 by default
  */
 #include <math.h>
@@ -23,6 +24,12 @@ lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 	long long chunks = 0;
 	if (!text) return LK_OK;
 	lk_copy(name, sizeof name, text);
+	job->native_loss_fusion = lk_same_name(name, "native");
+	if (job->native_loss_fusion) {
+		job->loss = LK_LOSS_LOGITS;
+		job->fused_cross_entropy = LK_ON;
+		return LK_OK;
+	}
 	char *slash = strchr(name, '/');
 	if (slash) {
 		*slash = '\0';
@@ -44,11 +51,11 @@ lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 		return lk_hint(err, "give one name here; lockstep predict takes several");
 	}
 	lk_fail(err, LK_ERR_INPUT, "--loss", "unknown name '%s'", lk_escape(name, shown, sizeof shown));
-	return lk_hint(err, "give one of logits, linear, cut, chunked or chunked/N");
+	return lk_hint(err, "give one of logits, native, linear, cut, chunked or chunked/N");
 }
 
 const char *lk_loss_text(lk_arena *arena, const lk_job *job) {
-	if (job->loss == LK_LOSS_LOGITS) return NULL;
+	if (job->loss == LK_LOSS_LOGITS) return job->native_loss_fusion ? "native" : NULL;
 	if (!job->loss_chunks) return lk_loss_names[job->loss];
 	return lk_arena_printf(arena, "%s/%d", lk_loss_names[job->loss], job->loss_chunks);
 }

@@ -166,13 +166,18 @@
 	SWITCH("eager", JOB(eager), \
 	 "element-wise operations run one by one, as Hugging Face's transformers writes them (default " \
 	 "with --stack ddp, fsdp and deepspeed); --no-eager: Liger's kernels")
+#define RAGGED_ROW \
+	SWITCH("ragged", JOB(ragged), \
+	 "sequences differ in length, up to --seq, neither packed nor padded: memory depends on " \
+	 "their order, and ten are tried")
 #define ATTENTION_ROW \
 	TEXT("attention", JOB(attention), "KERNEL", \
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused"), LISTED
 #define LOSS_ROWS \
 	{SWITCH("fused-loss", JOB(fused_loss), "cross-entropy without an fp32 copy of the logits")}, \
 	{TEXT("loss", JOB(loss), "KIND", \
-	 "logits that are held: logits (all), linear (Liger's fused linear cross-entropy), cut (Cut " \
+	 "logits that are held: logits (all), native (all, and two fp32 copies: Megatron-LM's own " \
+	 "fusion), linear (Liger's fused linear cross-entropy), cut (Cut " \
 	 "Cross-Entropy), chunked or chunked/N"), LISTED}
 #define DISPATCHER_ROW(help) TEXT("dispatcher", JOB(dispatcher), "KIND", help), LISTED
 #define EXPERT_OVERLAP_ROW(help) SWITCH("expert-overlap", JOB(expert_overlap), help)

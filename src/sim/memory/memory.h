@@ -24,14 +24,17 @@ typedef struct lk_swing lk_swing;
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);
 lk_memory lk_memory_walk_with(const lk_graph *graph, const lk_swing *swings, uint32_t stage);
 
-/* reserved.c: what PyTorch's allocator holds over two steps. */
+/* reserved.c: what PyTorch's allocator holds over two steps; over a few more where sequences differ
+ * in length. */
 typedef struct lk_reserving {
 	lk_caching_conf conf;
 	const double *sizes; /* of the network's tensors, bytes */
 	int size_count;
 	int units;        /* buffers of communication are so many layers'; 0: as other tensors */
 	int states;       /* the optimizer's states are so many tensors */
-	int microbatches; /* the first ones, which decide */
+	int microbatches; /* of a step, the first ones, which decide */
+	int ragged;       /* so many micro-batches are shorter than the last ones; 0: all are equal */
+	double order;     /* in [0, 1): which lengths they have, in which order */
 } lk_reserving;
 
 /* The most bytes held. LK_ALLOCATED_NOTHING: they do not suffice. */

@@ -8,7 +8,12 @@
  * only when the compute stream has passed its last use (record_stream), so that the host, which is
  * ahead, allocates the next before: one more buffer than in use. The first step allocates the
  * optimizer's states at its end. Micro-batches behind the first ones change nothing and are left
- * out. */
+ * out.
+ *
+ * Sequences that are neither packed nor padded have other lengths in each micro-batch. What a
+ * token needs is then scaled: blocks that a shorter one left behind are too small for the next, and
+ * stay. Lengths are the multiples of the golden ratio, modulo 1, from `order` on: they lie evenly,
+ * and each order has another sequence of records. The longest comes last. */
 #include <math.h>
 #include <string.h>
 
@@ -43,6 +48,7 @@ typedef struct reserving {
 		parts parts;
 	} known[KNOWN];
 	int known_count;
+	double scale;             /* length of the micro-batch, as a share of the longest */
 	lk_caching_result result; /* LK_ALLOCATED while all goes well */
 } reserving;
 
@@ -141,30 +147,49 @@ static unsigned pool_of(unsigned stream) {
 }
 
 /* Buffers of communication are whole layers' pieces. */
-static void hold_sum(reserving *walk, unsigned owner, unsigned stream, double bytes) {
+static void hold_sum(reserving *walk, unsigned owner, unsigned stream, double bytes, double scale) {
 	if (owner == LK_OWN_BUFFERS && walk->how->units > 0) {
-		hold_pieces(walk, owner, stream, bytes, walk->how->units);
+		hold_pieces(walk, owner, stream, bytes * scale, walk->how->units);
 		return;
 	}
 	const parts *as = parts_known(walk, bytes);
 	for (int i = 0; i < 2; i++)
-		for (int k = 0; k < as->count[i]; k++) hold(walk, owner, stream, as->bytes[i]);
+		for (int k = 0; k < as->count[i]; k++) hold(walk, owner, stream, as->bytes[i] * scale);
+}
+
+/* Only activations and logits grow with the tokens. */
+static double scale_of(const reserving *walk, unsigned owner) {
+	return owner == LK_OWN_ACTIVATIONS || owner == LK_OWN_LOGITS ? walk->scale : 1;
 }
 
 static void walk_block(reserving *walk, const lk_block *block) {
 	const lk_ops *ops = &walk->graph->ops;
 	for (uint32_t i = block->begin; i < block->end; i++) {
+		unsigned taker = ops->alloc_owner[i], giver = ops->release_owner[i];
 		if (ops->alloc[i] > 0)
-			hold_sum(walk, ops->alloc_owner[i], pool_of(ops->stream[i]), ops->alloc[i]);
-		if (ops->release[i] > 0) release(walk, ops->release_owner[i], ops->release[i]);
+			hold_sum(walk, taker, pool_of(ops->stream[i]), ops->alloc[i], scale_of(walk, taker));
+		if (ops->release[i] > 0) release(walk, giver, ops->release[i] * scale_of(walk, giver));
 	}
 }
 
+/* Length of the micro-batch of a step; the optimizer's step has none. */
+static double length_of(const lk_reserving *how, int step, int microbatch) {
+	static const double golden = 0.61803398874989485;
+	int n = step * how->microbatches + (microbatch > 0 ? microbatch : 0);
+	return n < how->ragged ? fmod((n + 1) * golden + how->order, 1) : 1;
+}
+
+/* Two steps, or as many as hold the shorter micro-batches and one with the longest. */
+static int steps_of(const lk_reserving *how) {
+	return how->ragged ? how->ragged / how->microbatches + 1 : STEPS;
+}
+
 static void walk_program(reserving *walk, const lk_program *program) {
-	for (int step = 0; step < STEPS; step++) {
+	for (int step = 0; step < steps_of(walk->how); step++) {
 		for (uint32_t c = 0; c < program->calls.count && walk->result == LK_ALLOCATED; c++) {
 			const lk_call *call = &program->calls.at[c];
 			if (call->microbatch >= walk->how->microbatches) continue;
+			walk->scale = length_of(walk->how, step, call->microbatch);
 			for (uint32_t r = 0; r < call->repeat; r++)
 				walk_block(walk, &walk->graph->blocks.at[call->block]);
 		}

@@ -72,6 +72,8 @@ static const lk_answer_field stage_fields[] = {
 	{"allocated_low_bytes", NULL, STAGE(low), .known = LK_MAYBE},
 	{"allocated_high_bytes", NULL, STAGE(high), .known = LK_MAYBE},
 	{"reserved_bytes", NULL, STAGE(reserved)},
+	{"orders", NULL, STAGE(orders)},
+	{"orders_fit", NULL, STAGE(orders_fit)},
 	{"context_bytes", NULL, STAGE(context)},
 	{"nccl_bytes", NULL, STAGE(nccl)},
 	{"total_bytes", NULL, STAGE(total)},

@@ -70,6 +70,11 @@ static void predict_view_put_verdict(const struct report *report) {
 	        lk_gib(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage);
 	if (prediction->fits) fprintf(report->out, "headroom %s GiB\n", room);
 	else fprintf(report->out, "%s GiB too much\n", room);
+	const lk_stage_memory *memory =
+		prediction->memory_count ? &prediction->memory[prediction->fullest_stage] : NULL;
+	if (memory && memory->orders > 0)
+		fprintf(report->out, "it fits in %d of %d orders of sequences that differ in length\n",
+		        memory->orders_fit, memory->orders);
 }
 
 /* "+3 %" for 1.03 */
