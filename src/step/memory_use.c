@@ -132,7 +132,9 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 		.size_count = tensor_sizes(job, (int)stage, sizes),
 		.units = lk_build_shards_layers(job) ? 2 : 0,
 		.states = states_of(job),
-		.microbatches = job->pp > 1 ? 2 * job->pp + 2 : ragged ? 1 : 2,
+		.microbatches = job->pp > 1 ? 2 * job->pp + 2
+	                    : ragged    ? 1
+	                                : 2,
 		.ragged = ragged ? RAGGED : 0,
 	};
 	lk_alloc_conf conf;

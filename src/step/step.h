@@ -62,7 +62,7 @@ typedef struct lk_stage_use {
 	lk_memory walk;
 	double low, high; /* 80 % range of the walk's peak; NAN: unknown */
 	double reserved, context, nccl, total;
-	double usable; /* of the smallest device that holds ranks of the stage */
+	double usable;          /* of the smallest device that holds ranks of the stage */
 	int orders, orders_fit; /* of sequences that differ in length: tried, and those that fit; 0: all
 	                           are equally long */
 } lk_stage_use;
