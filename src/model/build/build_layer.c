@@ -157,6 +157,25 @@ static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *ou
 	         pass_names[pass]);
 }
 
+/* DeepSpeed's ZeRO-3 gathers parameters one by one where it cannot know which come next: those of
+ * experts, which transformers runs in a loop. Its hooks before and after each cost host time, about
+ * as much as in the one public run that tells (docs/method/step.md, "Experts in a loop"). FSDP
+ * gathers whole layers. */
+static void gather_one_by_one(lk_builder *builder, lk_block_pass pass) {
+	static const double each_s = 1.5e-3;
+	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
+	const lk_job *job = builder->job;
+	const lk_model *model = builder->model;
+	if (!lk_job_uses_deepspeed(job) || !lk_job_runs_as_written(job)) return;
+	double matrices = model->experts / (double)lk_job_ep(job) * (model->gated ? 3 : 2);
+	lk_op op = {.kind = LK_OP_HOST,
+	            .stream = LK_STREAM_HOST,
+	            .phase = builder->phase,
+	            .m = matrices * each_s * (again ? 2 : 1),
+	            .name = "gather_experts_one_by_one"};
+	lk_graph_add(builder->graph, &op);
+}
+
 /* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, requests the
  * next layer's while it computes, and scatters its gradients after its backward. The order of
  * layers does not matter: each block gathers as many bytes as it uses. */
@@ -174,7 +193,8 @@ static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) 
 	lk_graph_add(builder->graph, &wait);
 	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, dense, experts, true, true);
 	if (builder->job->sharding == LK_SHARD_ZERO2)
-		return 0;                         /* the whole weights are resident there */
+		return 0; /* the whole weights are resident there */
+	if (experts > 0) gather_one_by_one(builder, pass);
 	double bytes = 2 * (dense + experts); /* its own and those of the layer being prefetched */
 	lk_build_save(builder, bytes, LK_OWN_BUFFERS);
 	builder->saved -= bytes;
