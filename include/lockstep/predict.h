@@ -211,9 +211,10 @@ typedef struct lk_stage_memory {
 	                             * which the job fits; 0: all sequences are equally long */
 	double low, high;           /* 80 % range of `allocated`; NAN without measured jobs of this
 	                             * kind */
-	double context, nccl;       /* outside the allocator */
-	double total;               /* reserved + context + nccl: as shown by nvidia-smi */
-	char moment[96];            /* the operation that is running then */
+	double reserved_low, reserved_high; /* 80 % range of `reserved`, of PyTorch's stacks; NAN */
+	double context, nccl;               /* outside the allocator */
+	double total;                       /* reserved + context + nccl: as shown by nvidia-smi */
+	char moment[96];                    /* the operation that is running then */
 } lk_stage_memory;
 
 /* A change that makes the job fit, found by prediction. */
@@ -248,6 +249,7 @@ typedef struct lk_prediction {
 	/* verdict */
 	bool fits;
 	double peak_bytes, usable_bytes;
+	double out_of_memory; /* probability, from errors on measured runs; NAN: not known */
 	int fullest_stage;
 	/* speed */
 	double step_time_s, step_time_low_s, step_time_high_s; /* 80 % range */

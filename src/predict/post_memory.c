@@ -95,6 +95,7 @@ void lk_post_keep(lk_post *post) {
 		stage->optimizer += more.optimizer;
 		stage->allocated += all, stage->reserved += all, stage->total += all;
 		stage->low += all, stage->high += all;
+		stage->reserved_low += all, stage->reserved_high += all;
 	}
 	trained->peak_bytes += all;
 	trained->fits = trained->peak_bytes <= trained->usable_bytes;
@@ -136,6 +137,7 @@ lk_status lk_post_share(lk_post *post, double share, lk_error *err) {
 		post->memory[i].buffers += taken, post->memory[i].allocated += taken;
 		post->memory[i].reserved += taken, post->memory[i].total += taken;
 		post->memory[i].low += taken, post->memory[i].high += taken;
+		post->memory[i].reserved_low += taken, post->memory[i].reserved_high += taken;
 	}
 	trained->peak_bytes += taken;
 	trained->fits = trained->peak_bytes <= trained->usable_bytes;
@@ -174,6 +176,7 @@ static lk_status check_one(const lk_post *post, const struct room *room, lk_pred
 	*stage = network->memory;
 	stage->buffers += beside, stage->allocated += beside, stage->reserved += beside;
 	stage->low += beside, stage->high += beside, stage->total = taken;
+	stage->reserved_low += beside, stage->reserved_high += beside;
 	snprintf(stage->moment, sizeof stage->moment, "the %s: %.70s", room->name,
 	         network->memory.moment);
 	prediction->fits = false;

@@ -173,6 +173,7 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction) {
 	const lk_prediction *trained = post->trained, *written = post->written;
 	const lk_prediction *tight = written->fits || !trained->fits ? trained : written;
 	prediction->fits = trained->fits && written->fits;
+	prediction->out_of_memory = NAN; /* engines beside the training are not among measured runs */
 	prediction->peak_bytes = tight->peak_bytes, prediction->usable_bytes = tight->usable_bytes;
 	prediction->fullest_stage = tight->fullest_stage;
 	prediction->memory = tight->memory, prediction->memory_count = tight->memory_count;

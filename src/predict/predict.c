@@ -266,6 +266,8 @@ void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out) {
 		.low = use->low,
 		.high = use->high,
 		.reserved = use->reserved,
+		.reserved_low = use->reserved_low,
+		.reserved_high = use->reserved_high,
 		.orders = use->orders,
 		.orders_fit = use->orders_fit,
 		.context = use->context,
@@ -294,6 +296,7 @@ static lk_status predict_fill_memory(lk_prediction *prediction, const lk_step *s
 	prediction->peak_bytes = step->memory[step->fullest].total;
 	prediction->usable_bytes = step->usable;
 	prediction->fits = prediction->peak_bytes <= prediction->usable_bytes;
+	prediction->out_of_memory = step->memory[step->fullest].out_of_memory;
 	return LK_OK;
 }
 

@@ -195,6 +195,8 @@ static lk_status dlrm_fill_memory(const struct asked *asked, const lk_step *step
 	                            .buffers = held[LK_OWN_BUFFERS],
 	                            .low = NAN,
 	                            .high = NAN,
+	                            .reserved_low = NAN,
+	                            .reserved_high = NAN,
 	                            .context = context_bytes,
 	                            .nccl = asked->job.ranks > 1 ? nccl_bytes : 0,
 	                            .allocated = held_by(step->graph, fullest)};
@@ -209,6 +211,7 @@ static lk_status dlrm_fill_memory(const struct asked *asked, const lk_step *step
 		prediction->usable_bytes =
 			fmin(prediction->usable_bytes, cluster->node[i].device->memory_bytes);
 	prediction->fits = prediction->peak_bytes <= prediction->usable_bytes;
+	prediction->out_of_memory = NAN;
 	return LK_OK;
 }
 

@@ -248,6 +248,8 @@ static void generate_fill_memory(const struct generation *generation, const lk_r
 	                            .allocated = held->weights + held->workspace + cache,
 	                            .low = NAN,
 	                            .high = NAN,
+	                            .reserved_low = NAN,
+	                            .reserved_high = NAN,
 	                            .context = held->context};
 	memory->reserved = memory->allocated;
 	memory->total = memory->reserved + memory->context;
@@ -258,6 +260,7 @@ static void generate_fill_memory(const struct generation *generation, const lk_r
 	prediction->usable_bytes = held->usable;
 	if (has_room(generation)) prediction->usable_bytes = fmax(held->usable, memory->total);
 	prediction->fits = prediction->peak_bytes <= prediction->usable_bytes;
+	prediction->out_of_memory = NAN;
 }
 
 static void fill_figures(const struct generation *generation, const lk_rollout *rollout,

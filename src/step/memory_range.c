@@ -42,6 +42,34 @@ void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *
 	*high = predicted * exp(fmax(band->high / lk_memory_scale(predicted), 0));
 }
 
+const char *const lk_memory_deciles[LK_MEMORY_DECILES] = {"d1", "d2", "d3", "d4", "d5",
+                                                          "d6", "d7", "d8", "d9"};
+
+bool lk_memory_odds_known(lk_memory_odds *out) {
+	const lk_calibration_row *row =
+		lk_calibration_find(lk_calibration_current(), "range", "peak-memory", LK_MEMORY_PYTORCH);
+	if (!row) return false;
+	out->rows = row->points;
+	for (int i = 0; i < LK_MEMORY_DECILES; i++) {
+		out->decile[i] = lk_calibration_value(row, lk_memory_deciles[i], NAN);
+		if (isnan(out->decile[i]) || (i > 0 && out->decile[i] < out->decile[i - 1])) return false;
+	}
+	return true;
+}
+
+/* Between deciles the share is linear; beyond the outer ones it goes on with the slope of the last
+ * step. */
+double lk_memory_odds_of(const lk_memory_odds *odds, double predicted, double room) {
+	LK_ASSERT(predicted > 0);
+	if (!(room > 0)) return 1;
+	double z = log(room / predicted);
+	const double *d = odds->decile;
+	int i = 1;
+	while (i < LK_MEMORY_DECILES - 1 && z > d[i]) i++;
+	double below = (i + (z - d[i - 1]) / fmax(d[i] - d[i - 1], 1e-9)) / 10;
+	return 1 - fmin(fmax(below, 0), 1);
+}
+
 double lk_memory_spread(const lk_stage_use *use, const lk_model *model) {
 	double above = 0;
 	bool measured = isfinite(use->high);

@@ -201,6 +201,7 @@ static void memory_use_stage(const lk_graph *graph, const lk_cluster *cluster,
 	use->nccl = nccl_bytes(&graph->ranks);
 	use->total = use->reserved + use->context + use->nccl;
 	use->usable = device->memory_bytes;
+	use->reserved_low = use->reserved_high = use->out_of_memory = NAN;
 }
 
 lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster) {
@@ -214,6 +215,15 @@ lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster
 	return fullest;
 }
 
+/* How sure it is, from what measured runs held; NULL: not known. */
+static void judge_odds(const lk_memory_odds *odds, lk_stage_use *use) {
+	if (!odds || !(use->reserved > 0)) return;
+	double room = use->usable - use->context - use->nccl;
+	use->reserved_low = use->reserved * exp(fmin(odds->decile[0], 0));
+	use->reserved_high = use->reserved * exp(fmax(odds->decile[LK_MEMORY_DECILES - 1], 0));
+	use->out_of_memory = lk_memory_odds_of(odds, use->reserved, room);
+}
+
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool search, lk_step *out,
                         lk_error *err) {
 	int64_t chains = out->graph->ranks.chains;
@@ -224,6 +234,8 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool searc
 	lk_memory_band band = {0}; /* measured only for Megatron-LM */
 	if (lk_job_like_megatron(job) && job->model.image == 0 && job->model.tower.layers == 0)
 		band = lk_memory_band_known(lk_memory_class(&job->model));
+	lk_memory_odds odds;
+	bool known = lk_memory_odds_known(&odds);
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
@@ -234,6 +246,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool searc
 		if (simulates_caching(job) && !(search && hopeless))
 			LK_TRY(caching_bytes(job, out->graph, (uint32_t)s, use, err));
 		lk_memory_band_apply(&band, walk.peak, &use->low, &use->high);
+		judge_odds(simulates_caching(job) && known ? &odds : NULL, use);
 		const lk_stage_use *fullest = &out->memory[out->fullest];
 		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;
 	}

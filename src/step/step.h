@@ -62,7 +62,9 @@ typedef struct lk_stage_use {
 	lk_memory walk;
 	double low, high; /* 80 % range of the walk's peak; NAN: unknown */
 	double reserved, context, nccl, total;
-	double usable;          /* of the smallest device that holds ranks of the stage */
+	double usable; /* of the smallest device that holds ranks of the stage */
+	double reserved_low, reserved_high, out_of_memory; /* 80 % range; the probability; NAN:
+	                                                      unknown */
 	int orders, orders_fit; /* of sequences that differ in length: tried, and those that fit; 0: all
 	                           are equally long */
 } lk_stage_use;
@@ -337,6 +339,19 @@ lk_memory_band lk_memory_band_known(const char *class);
  * measurements, of the widest range. */
 double lk_memory_spread(const lk_stage_use *use, const lk_model *model);
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high);
+
+/* How far what PyTorch's allocator held in measured runs lies from its prediction: deciles of
+ * ln(measured / predicted), the row LK_MEMORY_PYTORCH. False: the calibration has none. */
+enum { LK_MEMORY_DECILES = 9 };
+extern const char *const lk_memory_deciles[LK_MEMORY_DECILES]; /* their names */
+#define LK_MEMORY_PYTORCH "pytorch"
+typedef struct lk_memory_odds {
+	double decile[LK_MEMORY_DECILES];
+	int rows;
+} lk_memory_odds;
+bool lk_memory_odds_known(lk_memory_odds *out);
+/* The share of such runs that hold more than `room` where `predicted` is predicted. */
+double lk_memory_odds_of(const lk_memory_odds *odds, double predicted, double room);
 
 /* ---- sensitivity: what a rate that is a little lower or higher makes of a step. */
 

@@ -31,6 +31,7 @@ static const struct kind {
 	{"kernels", lk_calibrate_laws, "kernels_gemm_2026.csv.gz"},
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
 	{"memory", lk_calibrate_peaks, "megatron_ci_memory.csv"},
+	{"finetune", lk_calibrate_finetune, "finetune_runs.csv"},
 	{"slowdown", lk_calibrate_slowdown, "overlap_slowdown_a100.csv"},
 	{"models", lk_calibrate_models, "fp32_models_e2e.csv"},
 	{"inference", lk_calibrate_inference, "inference_throughput.csv"},

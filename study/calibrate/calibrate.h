@@ -13,7 +13,7 @@
 typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char *date,
                                   lk_calibration *out, lk_error *err);
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
-	lk_calibrate_slowdown;
+	lk_calibrate_finetune, lk_calibrate_slowdown;
 lk_calibrate_fn lk_calibrate_laws, lk_calibrate_runs, lk_calibrate_overheads,
 	lk_calibrate_inference;
 /* lk_calibrate_inference with further tables, of served requests. */

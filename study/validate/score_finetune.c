@@ -52,6 +52,7 @@ static bool figure_has(const lk_finetune_run *run, figure what) {
 /* What `predict` answers; memory is of the stage with the least left. */
 struct answered {
 	double reserved, allocated, low, high, total, usable;
+	double out_of_memory; /* the odds; NAN */
 	double seconds, seconds_low, seconds_high;
 	const char *layout, *refused; /* NULL: answered */
 };
@@ -71,6 +72,7 @@ static lk_status finetune_ask(lk_arena *arena, const lk_predict_request *request
 	out->reserved = memory->reserved, out->allocated = memory->allocated;
 	out->low = memory->low, out->high = memory->high;
 	out->total = prediction->peak_bytes, out->usable = prediction->usable_bytes;
+	out->out_of_memory = prediction->out_of_memory;
 	out->seconds = prediction->step_time_s;
 	out->seconds_low = prediction->step_time_low_s;
 	out->seconds_high = prediction->step_time_high_s;
@@ -165,6 +167,9 @@ static double memory_of(const struct answered *answer, figure what) {
  * known, refute a verdict only where it holds for short and for full ones. */
 static const char *verdict_of(const lk_finetune_run *run, const struct predicted *predicted) {
 	bool full = answer_fits(run, &predicted->full), shorter = answer_fits(run, &predicted->shorter);
+	if (full && isnan(run->usable) && predicted->full.out_of_memory >= .5)
+		return run->verdict == LK_RUN_OUT_OF_MEMORY ? "right: MAY NOT FIT, ran out of memory"
+		                                            : "open: MAY NOT FIT, ran";
 	if (run->verdict == LK_RUN_OUT_OF_MEMORY)
 		return full ? "wrong: FITS, ran out of memory" : "right: DOES NOT FIT, ran out of memory";
 	if (full) return "right: FITS, ran";

@@ -298,6 +298,24 @@ static void bars_hold(void **state) {
 	lk_validate_free(validation);
 }
 
+/* The odds rise with what is predicted, from 0 to 1, and are even where the room is the median. */
+static void odds_follow_the_deciles(void **state) {
+	(void)state;
+	lk_memory_odds odds = {{-.1, 0, .01, .05, .1, .15, .2, .3, .5}, 20};
+	double last = 0;
+	for (double predicted = 1; predicted < 100; predicted *= 1.01) {
+		double out = lk_memory_odds_of(&odds, predicted, 20);
+		assert_true(last <= out && out <= 1);
+		last = out;
+	}
+	assert_true(last == 1 && lk_memory_odds_of(&odds, 1, 20) == 0);
+	for (int i = 0; i < LK_MEMORY_DECILES; i++)
+		assert_float_equal(lk_memory_odds_of(&odds, 20, 20 * exp(odds.decile[i])),
+		                   1 - (i + 1) / 10.0, 1e-9);
+	assert_true(lk_memory_odds_of(&odds, 20, 0) == 1);
+	assert_true(lk_memory_odds_known(&odds) && odds.rows > 30);
+}
+
 /* The committed ranges are what the data give. */
 static void committed_ranges_are_those_of_the_data(void **state) {
 	(void)state;
@@ -326,6 +344,7 @@ static void committed_ranges_are_those_of_the_data(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(odds_follow_the_deciles),
 		cmocka_unit_test(layers_follow_the_published_form),
 		cmocka_unit_test(attention_outputs_are_copied_by_library),
 		cmocka_unit_test(logits_by_kind_of_loss),

@@ -53,7 +53,7 @@ const lk_verb lk_calibrate_verb = {
 	.description =
 		"Turns measurements into numbers that the models take. KIND says what TABLE holds: ops "
 		"(kernel times), kernels (isolated kernels of 2026), collectives (times by size and GPUs), "
-		"memory (peak memory), slowdown "
+		"memory (peak memory), finetune (fine-tuning runs), slowdown "
 		"(kernels during communication), models (whole networks on one device), inference "
 		"(sequences that engines generate), runs (training runs), overheads (what a host spends on "
 		"each operation). The tables are those "
