@@ -462,6 +462,7 @@ static void test_json(void **state) {
 	                                   "fits",
 	                                   "peak_bytes",
 	                                   "usable_bytes",
+	                                   "out_of_memory",
 	                                   "fullest_stage",
 	                                   "step_time_s",
 	                                   "step_time_low_s",
