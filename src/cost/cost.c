@@ -36,14 +36,6 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 	[LK_OP_RECV] = lk_cost_comm,
 };
 
-/* Kernels that the host issues for one expert in Transformer Engine's loop over them: the product,
- * and in fp8 the conversion of its operand, which with one scale per tensor is a search for the
- * largest value and the conversion. */
-static double expert_kernels(unsigned dtype) {
-	if (dtype == LK_FP8) return 3;
-	return dtype == LK_MXFP8 || dtype == LK_NVFP4 ? 2 : 1;
-}
-
 /* Host time to issue an operation: nearly nothing within a CUDA graph; torch.compile fuses the
  * element-wise launches. */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
@@ -55,8 +47,7 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
 	if (!eager) return constants->graph_launch_s;
 	if (kind == LK_OP_GROUPED_GEMM && !constants->grouped_experts)
-		return constants->launch_s + constants->expert_launch_s * graph->ops.batch[op] *
-		                                 expert_kernels(graph->ops.dtype[op]);
+		return constants->launch_s + constants->expert_launch_s * graph->ops.batch[op];
 	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;
 	return site->compiled && fusible ? constants->launch_s / 2 : constants->launch_s;
 }

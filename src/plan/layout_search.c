@@ -273,6 +273,7 @@ static double search_longest_ps(const lk_space *space, double rank_ps) {
 static bool is_tight(const lk_space *space, const lk_step *step) {
 	const lk_stage_use *use = &step->memory[step->fullest];
 	LK_ASSERT(space->headroom < 1);
+	if (lk_step_risky(step)) return true;
 	if (space->headroom >= 0) return use->total > use->usable * (1 - space->headroom);
 	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
 }

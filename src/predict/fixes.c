@@ -166,7 +166,7 @@ static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_
 	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
 	if (!*fits) return LK_OK;
 	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, err);
-	*fits = status == LK_OK && lk_step_fits(&step);
+	*fits = status == LK_OK && lk_step_fits(&step) && !lk_step_risky(&step);
 	lk_step_free(&step);
 	if (!*fits) return trial_refused(status);
 	status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);

@@ -99,6 +99,11 @@ static inline bool lk_step_fits(const lk_step *step) {
 	return step->memory[step->fullest].total <= step->usable;
 }
 
+/* Whether more measured runs would run out of memory than not, where that is known. */
+static inline bool lk_step_risky(const lk_step *step) {
+	return step->memory[step->fullest].out_of_memory >= .5;
+}
+
 /* Predict the step; free `out` with lk_step_free in every case. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err);

@@ -62,7 +62,7 @@ typedef struct lk_constants {
 	double graph_launch_s;    /* likewise within a CUDA graph */
 	double step_overhead_s;   /* per step: data, schedule, logging, optimizer's host work */
 	double graph_step_overhead_s; /* likewise if steps are replayed from CUDA graphs */
-	double expert_launch_s;   /* host time of one kernel of one expert in a loop over them, outside
+	double expert_launch_s;   /* host time of one product of one expert in a loop over them, outside
 	                      * graphs */
 	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
 	                             grouped products */

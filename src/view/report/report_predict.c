@@ -218,7 +218,7 @@ static lk_status predict_put_fixes(lk_report *writer, const lk_prediction *predi
 		{"time_ratio", "time", true, false},
 	};
 	char text[TEXT], digits[TEXT];
-	if (prediction->fits || !prediction->fix_count) return LK_OK;
+	if (!prediction->fix_count) return LK_OK;
 	lk_table *table = lk_table_new("fixes", columns, 4);
 	for (int i = 0; table && i < prediction->fix_count; i++) {
 		const lk_fix *fix = &prediction->fixes[i];

@@ -100,7 +100,7 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 	};
 	const lk_prediction *prediction = report->p;
 	char text[TEXT];
-	if (prediction->fits) return LK_OK;
+	if (prediction->fits && !(prediction->out_of_memory >= .5)) return LK_OK;
 	if (!prediction->fix_count) {
 		if (prediction->phases)
 			fputs("lockstep plan with the same options searches layouts that fit\n", report->out);
