@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -54,6 +55,7 @@ void lk_confine_limits(const lk_limits *limits) {
 	set_resource_limit(RLIMIT_CPU, limits->cpu_seconds < 1 ? 1 : limits->cpu_seconds, 1);
 	set_resource_limit(RLIMIT_CORE, 0, 0);
 	set_resource_limit(RLIMIT_FSIZE, WRITTEN, 0);
+	signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of writing it */
 	prctl(PR_SET_PDEATHSIG, 9);
 	(void)!nice(limits->nice);
 }

@@ -78,8 +78,13 @@ static lk_status write_form(const lk_verb_row *row, const void *request, const v
                             const lk_outputs *files, const lk_asked *asked, lk_error *err) {
 	const char *path = file_of_question(asked->question);
 	if (path) {
-		LK_TRY(row->files(request, answer, files, err));
-		return copy_file(path, asked->out, err);
+		lk_status status = row->files(request, answer, files, err);
+		if (status == LK_ERR_IO) { /* of the process's limits (confine.c) */
+			lk_fail(err, LK_ERR_INPUT, path, "it is too large, or cannot be written here");
+			return lk_hint(err, "ask for a step of fewer micro-batches (--gbs), or write the file "
+			                    "with lockstep predict");
+		}
+		return status == LK_OK ? copy_file(path, asked->out, err) : status;
 	}
 	if (wants_report(asked)) return row->report(answer, LK_REPORT_JSON, NULL, asked->out, err);
 	const lk_outputs json = {.format = LK_OUTPUT_JSON};

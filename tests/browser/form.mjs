@@ -4,7 +4,7 @@ import {readFileSync} from "node:fs";
 import path from "node:path";
 import {createRequire} from "node:module";
 import {fileURLToPath} from "node:url";
-import {check, close, narrow, open, same, serve, shown, start, test, whole} from "./page.mjs";
+import {LAID_OUT, check, close, narrow, open, same, serve, shown, start, test, whole} from "./page.mjs";
 import {ask, TABLES} from "./questions.mjs";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
@@ -48,7 +48,7 @@ async function answers(page) {
 test("nothing is cut, from 320 to 2560 pixels, light and dark", (browser) => withServer(async (server) => {
 	for (const colorScheme of ["light", "dark"]) {
 		const page = await open(browser, {colorScheme}, origin(server));
-		await start(page, server.url);
+		await start(page, server.url + LAID_OUT);
 		await answers(page);
 		for (const width of [320, 400, 768, 1024, 1440, 2560]) {
 			await page.setViewportSize({width, height: 900});
@@ -108,7 +108,7 @@ test("controls that are left open show what the answer takes, and read 8k", (bro
 test("axe-core finds nothing serious", (browser) => withServer(async (server) => {
 	for (const colorScheme of ["light", "dark"]) {
 		const page = await open(browser, {viewport: {width: 1280, height: 900}, colorScheme, bypassCSP: true}, origin(server));
-		await start(page, server.url);
+		await start(page, server.url + LAID_OUT);
 		await answers(page);
 		await page.click("#keep");
 		await page.evaluate(axe);

@@ -152,6 +152,13 @@ class Description(unittest.TestCase):
                 if path == "/diff" and form == "result":
                     self.assertGreater(job["answer"]["ratio"], 1, "the first file is the run before")
 
+    def test_timelines_that_are_too_long(self):
+        job = {"model": "llama3.1-70b", "gpu": "h100-sxm", "gpus": 64, "gbs": 512, "seq": 8192, "tp": 4, "pp": 4, "vp": 5, "cp": 2}
+        status, document = self.server.json("POST", "/api/v1/predict?form=timeline", job)
+        self.assertGreaterEqual(status, 400)
+        self.assertIn("too large", document["error"]["what"])
+        self.assertIn("--gbs", document["error"]["remedy"])
+
     def test_what_is_refused(self):
         for path, files, what in (("/diff", 1, "is missing"), ("/stalls", 0, "no file"), ("/whatif", 0, "no file")):
             sent = [("t.json", read_file("tests/data/trace_small.json"))] * files
