@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Documents that must keep up with the source: docs/ARCHITECTURE.md has a row for each folder of the four houses, names no file that is
-# not there, and stays a tour (20 KB); relative links of all documents lead to a file, and to an anchor of it.
+# not there, and stays a tour (20 KB); relative links of all documents lead to a file, and to an anchor of it; the root holds no stray files.
 # Prints what is wrong; exit status 1 if anything is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -88,6 +88,12 @@ while read -r place target; do
 		complain "$place: $file has no anchor #${target#*#}"
 	fi
 done < <(links "${documents[@]}" | grep .)
+
+# What a tool or a test left at the root is not of the sources.
+at_root='\.[a-z-]+|CHANGELOG\.md|CMakeLists\.txt|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|SECURITY\.md|check|demo|mkdocs\.yml|packaging\.mk'
+while read -r file; do
+	complain "$file: the root holds none of these: remove it, or name it in $0"
+done < <(git ls-files 2>/dev/null | grep -v / | grep -vxE "$at_root")
 
 echo "documents: $(wc -l <<< "$folders") folders, $count links, $bad problems"
 [ $bad -eq 0 ]
