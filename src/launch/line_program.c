@@ -17,6 +17,7 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
 	line->name = name;
+	if (lk_launch_nemo(name)) line->dotted.dialect = LK_DIALECT_NEMO; /* torchrun --no-python */
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)

@@ -142,9 +142,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	out->ep = job->ep;
 	out->etp = job->model.experts > 0 && job->etp != etp ? job->etp : 0;
 	out->mbs = job->mbs;
-	out->stack = strcmp(job->stack, job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT)
-	                 ? lk_arena_strdup(arena, job->stack)
-	                 : NULL;
+	bool usual = strcmp(job->stack, lk_job_usual_stack(job)) == 0;
+	out->stack = usual ? NULL : lk_arena_strdup(arena, job->stack);
 	out->zero = lk_arena_printf(arena, "%d", (int)job->sharding);
 	out->recompute = lk_recompute_text(arena, job);
 	if (job->tp > 1) out->sequence_parallel = said_switch(job->sequence_parallel, true);
@@ -165,8 +164,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	if (split) out->pipeline_layout = lk_arena_strdup(arena, job->pipeline_layout);
 	lk_request_keep_acting(job, out);
 	return out->zero && out->recompute && (out->pipeline_layout || !split) &&
-	       (out->stack || strcmp(job->stack, LK_STACK_DEFAULT) == 0 ||
-	        job->model.network == LK_NET_CONV);
+	       (out->stack || usual);
 }
 
 /* The command that predicts a choice. A launch line's layout was not used, so with one the command
@@ -416,53 +414,6 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 	return *out ? LK_OK : lk_oom(err);
 }
 
-/* ---- nothing fits ---- */
-
-/* bf16 moments change the training's arithmetic, so they are suggested, not searched; "" if they
- * change nothing. */
-static lk_status answer_small_states(const lk_space *space, const lk_job *job, lk_arena *arena,
-                                     const char **out, lk_error *err) {
-	lk_job small = *job;
-	lk_step step;
-	const lk_step_options options = {.bare = true, .few = true};
-	char need[32];
-	*out = "";
-	if (job->state_dtype != LK_FP32 || lk_optimizer_of(job)->moments == 0 || job->dtype <= LK_TF32)
-		return LK_OK;
-	small.state_dtype = LK_BF16;
-	lk_status status = lk_step_ask(&small, space->cluster, &options, &step, err);
-	if (status == LK_OK)
-		*out =
-			lk_arena_printf(arena, "; with optimizer moments in bf16 (--state-dtype bf16) it %s %s",
-		                    lk_step_fits(&step) ? "fits with" : "needs",
-		                    lk_format_bytes(step.memory[step.fullest].total, need, sizeof need));
-	lk_step_free(&step);
-	if (status == LK_OK && !*out) return lk_oom(err);
-	return status == LK_ERR_MEMORY ? status : LK_OK;
-}
-
-static lk_status answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
-                                const char **out, lk_error *err) {
-	lk_job job;
-	char need[32], have[32];
-	const char *small;
-	if (!hunt->any ||
-	    lk_layout_job(space, &hunt->closest.core, &hunt->closest.layout, &job, NULL) != LK_OK) {
-		*out = lk_arena_printf(arena, "no layout of %d %s is legal", space->gpus,
-		                       lk_noun(space->gpus, "GPU", "GPUs"));
-		return *out ? LK_OK : lk_oom(err);
-	}
-	LK_TRY(answer_small_states(space, &job, arena, &small, err));
-	const char *layout = lk_layout_text(arena, &job);
-	if (!layout) return lk_oom(err);
-	*out =
-		lk_arena_printf(arena, "nothing fits on %d %s: the smallest layout, %s, needs %s of %s%s",
-	                    space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), layout,
-	                    lk_format_bytes(hunt->closest.trial.peak, need, sizeof need),
-	                    lk_format_bytes(hunt->closest.trial.usable, have, sizeof have), small);
-	return *out ? LK_OK : lk_oom(err);
-}
-
 /* ---- the whole answer ---- */
 
 static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
@@ -548,7 +499,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	out->choice_count = hunt->best_count;
 	if ((out->slower = hunt->slower)) return answer_slower(request, space, arena, out, err);
 	if (hunt->best_count == 0 && hunt->cut_off) return answer_cut_off(space, arena, out, err);
-	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
+	if (hunt->best_count == 0) return lk_answer_nearest(request, space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)
 		LK_TRY(answer_in_fp8(request, space, cutoff, &choices[0], arena, &out->in_fp8, err));

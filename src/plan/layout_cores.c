@@ -14,8 +14,17 @@ bool lk_stack_is_fsdp(const char *stack) {
 	       strcmp(stack, "llm-foundry") == 0;
 }
 
-bool lk_space_pipelines(const char *stack) {
-	return !lk_stack_is_fsdp(stack);
+/* Fine-tuning under PyTorch is HuggingFace's Trainer's, which knows replicas and shards. */
+static bool trains_as_trainers(const lk_space *space, const char *stack) {
+	return space->base.task != LK_TASK_PRETRAIN && !lk_stack_like_megatron(stack);
+}
+
+bool lk_space_divides(const lk_space *space, const char *stack) {
+	return strcmp(stack, "ddp") != 0 && !trains_as_trainers(space, stack);
+}
+
+bool lk_space_pipelines(const lk_space *space, const char *stack) {
+	return !lk_stack_is_fsdp(stack) && lk_space_divides(space, stack);
 }
 
 /* Whether the framework can name a schedule, of PyTorch's. DeepSpeed's engine has only 1F1B. */
@@ -196,8 +205,10 @@ static lk_status add_batches(const lk_space *space, const uint8_t *splits, lk_co
 static lk_status add_experts(const lk_space *space, const uint8_t *splits, lk_core core,
                              lk_cores_list *out, lk_error *err) {
 	int64_t ranks = space->gpus / core.pp;
+	bool divides = lk_space_divides(space, space->stacks[core.stack]);
 	for (int i = 0; i < space->ep.count; i++) {
 		core.ep = space->ep.at[i];
+		if (core.ep > 1 && !divides && !space->ep.said) continue;
 		if (space->base.model.experts == 0) {
 			core.etp = core.tp;
 			LK_TRY(add_batches(space, splits, core, out, err));
@@ -221,7 +232,8 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 	int layers = lk_job_layers(&space->base);
 	struct stack_splits splits;
 	for (int stack = 0; stack < space->stack_count; stack++) {
-		bool pipelines = space->pp.said || lk_space_pipelines(space->stacks[stack]);
+		bool pipelines = space->pp.said || lk_space_pipelines(space, space->stacks[stack]);
+		bool divides = lk_space_divides(space, space->stacks[stack]);
 		find_splits(space, stack, &splits);
 		for (int t = 0; t < space->tp.count; t++)
 			for (int c = 0; c < space->cp.count; c++)
@@ -233,6 +245,9 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 					int64_t block = (int64_t)core.tp * core.cp * core.pp;
 					if (space->gpus % block != 0 || core.pp > layers) continue;
 					if (core.pp > 1 && !pipelines) continue;
+					if (!divides && ((core.tp > 1 && !space->tp.said) ||
+					                 (core.cp > 1 && !space->cp.said)))
+						continue;
 					LK_TRY(add_experts(space, splits.of[p], core, out, err));
 				}
 	}

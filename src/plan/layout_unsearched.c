@@ -48,19 +48,32 @@ static void list_schedules(const lk_space *space, struct unsearched *out) {
 					   : NULL);
 }
 
+static void list_software(const lk_space *space, struct unsearched *out) {
+	char names[LK_STACKS * sizeof space->stacks[0]];
+	lk_text list = lk_text_begin(names, sizeof names);
+	for (int i = 0; i < space->stack_count; i++)
+		lk_text_add(&list, "%s%s", i ? ", " : "", space->stacks[i]);
+	unsearched_add(out, lk_arena_printf(out->arena, "other software than %s (--stack)", names));
+}
+
 static void list_tensor(const lk_space *space, struct unsearched *out) {
 	int most = 1;
 	for (int i = 0; i < space->tp.count; i++)
 		if (space->tp.at[i] > most) most = space->tp.at[i];
 	if (!space->tp.said && most < space->gpus)
 		unsearched_add(out, "tensor parallelism across nodes (--tp)");
+	for (int i = 0; i < space->stack_count && most > 1; i++)
+		if (!space->tp.said && !lk_space_divides(space, space->stacks[i]))
+			unsearched_add(out, lk_arena_printf(out->arena,
+			                                    "layers that ranks of %s divide (--tp, --cp, --ep)",
+			                                    space->stacks[i]));
 }
 
 static void list_pipelines(const lk_space *space, struct unsearched *out) {
 	bool pipelines = false, uneven = true;
 	for (int i = 0; i < space->stack_count; i++) {
 		const char *stack = space->stacks[i];
-		bool searched = space->pp.said || lk_space_pipelines(stack);
+		bool searched = space->pp.said || lk_space_pipelines(space, stack);
 		if (!searched)
 			unsearched_add(out, lk_arena_printf(out->arena, "pipelines of %s (--pp)", stack));
 		pipelines |= searched;
@@ -94,7 +107,8 @@ static void list_memory(const lk_space *space, struct unsearched *out) {
 	bool images = base->model.network == LK_NET_CONV;
 	if (!space->recompute.said && !images)
 		unsearched_add(out, "other sets of recomputed modules (--recompute core_attn+mlp)");
-	if (space->gpus > 1 && !space->zero.count && strcmp(space->stacks[0], "ddp") == 0)
+	if (space->gpus > 1 && !space->zero.count && strcmp(space->stacks[0], "ddp") == 0 &&
+	    space->stack_count == 1)
 		unsearched_add(out, "shards of optimizer states, gradients or weights (--zero)");
 	if (space->gpus > 1 && !base->shard_group)
 		unsearched_add(out, "hybrid sharding (--shard-group of predict)");
@@ -136,9 +150,7 @@ lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *sp
                               lk_error *err) {
 	struct unsearched out = {arena, LK_ARRAY(arena, const char *, MOST_LINES), 0, false};
 	if (!out.lines) return lk_oom(err);
-	if (!request->stack && !request->job.stack)
-		unsearched_add(
-			&out, lk_arena_printf(arena, "other software than %s (--stack)", space->stacks[0]));
+	if (!request->stack && !request->job.stack) list_software(space, &out);
 	if (space->base.model.network != LK_NET_CONV) {
 		list_tensor(space, &out);
 		list_pipelines(space, &out);

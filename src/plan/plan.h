@@ -11,6 +11,7 @@
  *   layout_least.c    the least work of a sample on a device, whatever the layout
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
+ *   layout_nothing.c  what would fit where nothing does
  *   sites.c           several sites that synchronise now and then (DiLoCo)
  *   hierarchy_plan.c  a tree of clients that aggregate over levels: its answer (hierarchy.h)
  *
@@ -123,8 +124,10 @@ bool lk_space_wide_experts(const lk_space *space, int ep, int etp);
 /* Whether a schedule that the software lacks is searched anyway, because it was published for
  * mixtures of experts that send tokens between nodes: if the groups of experts span nodes. */
 bool lk_space_adds(const lk_space *space, lk_schedule_kind kind);
-/* Whether a stack has pipelines by itself. */
-bool lk_space_pipelines(const char *stack);
+/* Whether a stack divides layers among ranks in jobs of this kind, as far as nobody asks it to;
+ * whether it has pipelines. DDP does not, nor does any trainer of PyTorch that fine-tunes. */
+bool lk_space_divides(const lk_space *space, const char *stack);
+bool lk_space_pipelines(const lk_space *space, const char *stack);
 /* Whether uneven stages are searched with a stack. */
 bool lk_space_varies_split(const lk_space *space, int stack);
 /* Whether a stack sends a copy of a token to each node instead of each expert: it is never slower,
@@ -306,6 +309,9 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
 
 void lk_answer_pareto(lk_plan_count *counts, int count);
+/* layout_nothing.c: the smallest layout where none fits, and what would make it fit. */
+lk_status lk_answer_nearest(const lk_plan_request *request, const lk_space *space,
+                            const lk_hunt *hunt, lk_arena *arena, const char **out, lk_error *err);
 
 /* ---- sites ---- */
 

@@ -2,7 +2,8 @@
  * the request, which is then read, completed, built and evaluated like any request: so a row of the
  * list equals the answer of `predict` with that option. Of each kind the first that fits is kept.
  * If single changes hardly help, they are tried again on top of full recomputation, of full
- * sharding, and of a longer pipeline. */
+ * sharding, and of a longer pipeline. Where nothing fits that trains the same, other training is
+ * named: adapters, over a base in 4 bits, and shorter sequences. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -56,7 +57,7 @@ static bool wider_tp(lk_trial *trial, int i, char *text, size_t size) {
 
 static bool longer_pipeline(lk_trial *trial, int i, char *text, size_t size) {
 	int pp = trial->job->pp << (i + 1);
-	if (i > 6 || pp > 1024) return false;
+	if (i > 6 || pp > 1024 || lk_job_runs_as_written(trial->job)) return false;
 	trial->request.pp = pp;
 	snprintf(text, size, "--pp %d", pp);
 	return true;
@@ -94,6 +95,15 @@ static bool offload(lk_trial *trial, int i, char *text, size_t size) {
 	return true;
 }
 
+/* Weights on the host go with the optimizer's states there. */
+static bool offload_weights(lk_trial *trial, int i, char *text, size_t size) {
+	bool optimizer = trial->job->offload_optimizer;
+	if (i > 0 || trial->job->offload_params || trial->job->sharding != LK_SHARD_ZERO3) return false;
+	trial->request.offload_optimizer = trial->request.offload_params = true;
+	snprintf(text, size, "%s--offload-params", optimizer ? "" : "--offload-optimizer ");
+	return true;
+}
+
 static bool fuse_loss(lk_trial *trial, int i, char *text, size_t size) {
 	if (i > 0 || trial->job->fused_cross_entropy == LK_ON || trial->job->loss ||
 	    trial->job->model.vocab <= 0)
@@ -111,6 +121,31 @@ static bool fuse_layers(lk_trial *trial, int i, char *text, size_t size) {
 	return true;
 }
 
+/* Other training than was asked for. */
+static bool train_adapters(lk_trial *trial, int i, char *text, size_t size) {
+	if (i > 0 || trial->job->task == LK_TASK_LORA) return false;
+	trial->request.task = "lora";
+	snprintf(text, size, "--task lora");
+	return true;
+}
+
+static bool narrow_base(lk_trial *trial, int i, char *text, size_t size) {
+	bool adapters = trial->job->task == LK_TASK_LORA;
+	if (i > 0 || trial->job->narrow_base || trial->job->dtype <= LK_TF32) return false;
+	if (!adapters) trial->request.task = "lora";
+	trial->request.qlora = true;
+	snprintf(text, size, "%s--qlora", adapters ? "" : "--task lora ");
+	return true;
+}
+
+static bool shorter_sequences(lk_trial *trial, int i, char *text, size_t size) {
+	int seq = trial->job->seq >> (i + 1);
+	if (seq < 256 || trial->job->model.vocab <= 0) return false;
+	trial->request.seq = seq;
+	snprintf(text, size, "--seq %d", seq);
+	return true;
+}
+
 /* A described cluster has a fixed number of GPUs. */
 static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
 	if (i > 3 || trial->job->sharding == LK_SHARD_NONE || trial->request.cluster) return false;
@@ -122,9 +157,13 @@ static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
 static const lk_change changes[] = {
 	fuse_loss,     fuse_layers, more_recompute,  smaller_microbatch,
 	more_sharding, wider_tp,    longer_pipeline, longer_context,
-	more_experts,  offload,     more_gpus,
+	more_experts,  offload,     offload_weights, more_gpus,
 };
-enum { CHANGES = sizeof changes / sizeof *changes };
+static const lk_change last_changes[] = {train_adapters, narrow_base, shorter_sequences};
+enum {
+	CHANGES = sizeof changes / sizeof *changes,
+	LAST_CHANGES = sizeof last_changes / sizeof *last_changes
+};
 
 /* Apply one more change to the trial; false: no more steps. */
 static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial *out) {
@@ -211,9 +250,9 @@ enum { ENOUGH = 3, PIPELINES = 4 };
 
 /* Try every kind of change except `made_by` in addition to that one. */
 static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by,
-                               lk_error *err) {
-	for (int i = 0; i < CHANGES; i++)
-		if (changes[i] != made_by) LK_TRY(fixer_try_change(fixer, from, changes[i], err));
+                               const lk_change *kinds, int count, lk_error *err) {
+	for (int i = 0; i < count; i++)
+		if (kinds[i] != made_by) LK_TRY(fixer_try_change(fixer, from, kinds[i], err));
 	return LK_OK;
 }
 
@@ -237,28 +276,37 @@ static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_tri
 	return LK_OK;
 }
 
+/* Try kinds of changes on top of the strongest step of another kind. */
+static lk_status fixer_try_base(lk_fixer *fixer, const lk_trial *plain, lk_change base,
+                                const lk_change *kinds, int count, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_trial trial;
+	lk_asked changed;
+	bool found;
+	lk_status status =
+		apply_fully(&arena, fixer->wanted, plain, base, &trial, &changed, &found, err);
+	if (status == LK_OK && found) status = fixer_try_all(fixer, &trial, base, kinds, count, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
-	enum { BASES = sizeof bases / sizeof *bases, MOST = CHANGES * (BASES + 1) };
+	enum { BASES = sizeof bases / sizeof *bases, MOST = (CHANGES + LAST_CHANGES) * (BASES + 1) };
 	lk_fixer fixer = {.wanted = &asked->job,
 	                  .options = options,
 	                  .out = out,
 	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
 	lk_trial plain = {.request = *request, .job = &asked->job};
-	LK_TRY(fixer_try_all(&fixer, &plain, NULL, err));
-	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
-		lk_arena own = LK_ARENA_INIT;
-		lk_trial base;
-		lk_asked changed;
-		bool found;
-		lk_status status =
-			apply_fully(&own, &asked->job, &plain, bases[i], &base, &changed, &found, err);
-		if (status == LK_OK && found) status = fixer_try_all(&fixer, &base, bases[i], err);
-		lk_arena_free(&own);
-		LK_TRY(status);
-	}
+	LK_TRY(fixer_try_all(&fixer, &plain, NULL, changes, CHANGES, err));
+	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)
+		LK_TRY(fixer_try_base(&fixer, &plain, bases[i], changes, CHANGES, err));
+	for (int i = 0; i < LAST_CHANGES && out->fix_count == 0; i++)
+		LK_TRY(fixer_try_change(&fixer, &plain, last_changes[i], err));
+	for (int i = 0; i < BASES && out->fix_count == 0; i++)
+		LK_TRY(fixer_try_base(&fixer, &plain, bases[i], last_changes, LAST_CHANGES, err));
 	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;
 	return LK_OK;

@@ -11,6 +11,7 @@
 lk_predict_request lk_post_training_request(const lk_predict_request *request, bool launched) {
 	lk_predict_request training = *request;
 	training.task = launched ? NULL : "sft";
+	if (!launched && !training.stack) training.stack = LK_STACK_DEFAULT;
 	training.rollout = training.lengths = training.engine = NULL;
 	training.kv_dtype = training.speculative = NULL;
 	training.prompt = training.response = training.response_max = training.gpu_mem_util = 0;

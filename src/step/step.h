@@ -141,6 +141,11 @@ int lk_step_few(const lk_job *job, const lk_step_options *options, int more);
 lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_breakdown *out,
                         lk_error *err);
 
+/* written.c: a completed job in the form that starts a framework or a scheduler (lk_emit), with a
+ * note of what the framework will do where it cannot be told all of the job. */
+lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_job *job,
+                       const lk_cluster *cluster, lk_emitted *out, lk_error *err);
+
 /* ---- request: what a user said, as a completed job on a cluster. */
 
 typedef struct lk_asked {

@@ -819,7 +819,7 @@ static void emit_refusals(void **state) {
 		lk_emitted out = {0};
 		lk_error err = {0};
 		char message[1024];
-		lk_status status = lk_emit(&arena, cases[i].target, &job, &cluster, &out, &err);
+		lk_status status = lk_emit(&arena, cases[i].target, &job, &cluster, NULL, &out, &err);
 		lk_error_text(&err, message, sizeof message);
 		if ((status == LK_ERR_INPUT) != cases[i].refused ||
 		    strstr(cases[i].refused ? message : out.text, cases[i].part) == NULL)

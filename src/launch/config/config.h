@@ -91,6 +91,7 @@ typedef struct lk_draft {
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */
 	int quantization_bits; /* of frozen weights; 0: not stated */
+	char lora_modules[256]; /* what adapters adapt: "q_proj,v_proj", "all-linear" */
 	bool reshard_off;
 	bool format_open;                /* the program decides where nothing is stated */
 	char storage[32];                /* of parameters as they are kept: "float32", "auto" */

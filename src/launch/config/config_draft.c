@@ -60,12 +60,25 @@ static bool draft_is_word(const char *theirs, const char *text) {
 	return *theirs == '*' ? lk_ends_in(text, theirs + 1) : strcasecmp(theirs, text) == 0;
 }
 
+/* The text of a setting: of a list of texts for a field of text, "q_proj,v_proj". */
+static const char *draft_text(const lk_config *config, const lk_field *field,
+                              const lk_value *value) {
+	if (value->kind != LK_JSON_ARRAY || field->kind != LK_FIELD_TEXT) return lk_config_text(value);
+	lk_arena *arena = config->reading->arena;
+	const char *all = NULL;
+	for (size_t i = 0; i < value->count; i++) {
+		const char *one = lk_config_text(&value->items[i]);
+		if (one) all = all ? lk_arena_printf(arena, "%s,%s", all, one) : one;
+	}
+	return all;
+}
+
 static lk_status draft_set(const lk_config *config, const char *key, const char *fact,
                            const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = lk_draft_fact(fact);
-	const char *text = lk_config_text(value), *ours = NULL;
-	char whole[32], named[96];
 	LK_ASSERT(field != NULL && field->offset + field->size <= sizeof *draft);
+	const char *text = draft_text(config, field, value), *ours = NULL;
+	char whole[32], named[96];
 	if (!text) return LK_OK;
 	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
 	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
@@ -468,6 +481,31 @@ static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
 	return LK_OK;
 }
 
+/* Whether adapters are on products of attention alone. Where nothing is named, on all linear layers,
+ * as these frameworks adapt by default or in their examples. */
+static bool draft_adapts_attention(const char *modules) {
+	static const char *const attention[] = {"q_proj",   "k_proj",          "v_proj",  "o_proj",
+	                                        "out_proj", "qkv_proj",        "W_pack",  "c_attn",
+	                                        "wq",       "wk",              "wv",      "wo",
+	                                        "query",    "query_key_value", "key",     "value",
+	                                        "to_q",     "to_k",            "to_v",    "to_out",
+	                                        "Wqkv",     "linear_qkv",      "qkv",     "q_lin",
+	                                        "v_lin",    "self_attn",       NULL};
+	size_t at = strspn(modules, ", []'\"");
+	if (!modules[at]) return false;
+	while (modules[at]) {
+		size_t length = strcspn(modules + at, ", []'\"");
+		bool known = false;
+		for (int i = 0; attention[i] && !known; i++)
+			known = strlen(attention[i]) == length &&
+			        memcmp(attention[i], modules + at, length) == 0;
+		if (!known) return false;
+		at += length;
+		at += strspn(modules + at, ", []'\"");
+	}
+	return true;
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
@@ -488,8 +526,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	/* these losses work on logits in place */
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
-	/* what these frameworks adapt by default, or in their examples */
-	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION)
+	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION &&
+	    !draft_adapts_attention(draft->lora_modules))
 		job->lora_targets = LK_LORA_LINEAR;
 	if (job->task != LK_TASK_LORA) job->lora_dropout = 0;
 	job->narrow_base |= draft->quantization_bits == 4;

@@ -32,6 +32,7 @@ static const lk_field draft_facts[] = {
 	FACT("adapter", BOOL, adapter),
 	FACT("quantized", BOOL, quantized),
 	FACT("quantization_bits", INT, quantization_bits),
+	FACT("lora_modules", TEXT, lora_modules),
 	FACT("reshard_off", BOOL, reshard_off),
 	FACT("no_tying", BOOL, no_tying),
 	FACT("fsdp2", BOOL, fsdp2),

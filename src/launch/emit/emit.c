@@ -1,10 +1,11 @@
 /* emit.c: targets by name, and what no framework's own words say.
  *
- * What was written is read as any launch line or file is. Every field of the job that comes out
- * different is stated as LOCKSTEP_NAME=value, in front of a line, as a comment of a file, as a
- * variable of a job of a cluster; then it is read again, until nothing differs. So reading gives
- * the job again by construction, whatever the tables of a framework lack, and the notes say what
- * only lockstep will notice. */
+ * What was written is read as any launch line or file is, and compared with the job. What it says
+ * of the data, the network's shape and the machine beyond the framework's words, is stated as
+ * LOCKSTEP_NAME=value, in front of a line, as a comment of a file, as a variable of a job of a
+ * cluster; then it is read again, until nothing differs. What would change the work is never
+ * stated that way, as the framework would not do it: the caller gets the job that was written, to
+ * say what that one takes. Only an exact text, for lockstep's own use, states all of it. */
 #include "launch/emit/emit.h"
 #include "launch/read.h"
 
@@ -42,13 +43,18 @@ static bool emit_zero_bubble(const lk_job *job) {
 	       job->schedule == LK_SCHED_DUALPIPE || emit_spares_memory(job);
 }
 
+#define TRAINS_NO_ADAPTERS \
+	"it trains no adapters; use --emit axolotl, llama-factory, accelerate or bridge"
+
 static const char *megatron_lacks(const lk_job *job) {
+	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	if (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2 || emit_spares_memory(job))
 		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
 	return NULL;
 }
 
 static const char *nemo_lacks(const lk_job *job) {
+	if (job->narrow_base) return "its adapters keep the base in 16 bits; leave out --qlora";
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack nemo";
 	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
 		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
@@ -56,12 +62,14 @@ static const char *nemo_lacks(const lk_job *job) {
 }
 
 static const char *deepspeed_lacks(const lk_job *job) {
+	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	return lk_job_uses_deepspeed(job) ? NULL
 	                                  : "the layout is not one of DeepSpeed; add --stack deepspeed";
 }
 
 static const char *titan_lacks(const lk_job *job) {
 	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
+	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	if (!emit_one_of(job->stack, fsdp))
 		return "the layout is one of Megatron-LM; add --stack torchtitan";
 	if (job->offload_optimizer && !job->offload_params)
@@ -186,7 +194,10 @@ struct emit_work {
 	lk_emission emission;
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper; /* NULL: none */
+	bool exact;                         /* settings state the work too */
 	bool stated[FIELDS];                /* fields that settings state, by number */
+	bool unsaid[FIELDS];                /* of the work, which nothing states */
+	lk_job read;                        /* what was written */
 	const char *notes[NOTES];
 	int note_count;
 };
@@ -202,6 +213,7 @@ static const char *emit_with_comments(const lk_emission *emission, const lk_word
 static const char *emit_compose(struct emit_work *work) {
 	lk_emission *emission = &work->emission;
 	if (work->wrapper != NULL) return work->wrapper->write(emission);
+	if (emission->accelerate) return lk_write_commands(emission);
 	if (emission->file != NULL) return emit_with_comments(emission, &emission->settings);
 	lk_words all = {0};
 	bool ok = true;
@@ -222,6 +234,7 @@ static lk_status emit_read(struct emit_work *work, const char *text, lk_job *raw
 	const char *name = work->emission.file;
 	lk_launch back = {0};
 	if (work->wrapper != NULL) name = work->wrapper->file;
+	else if (work->emission.accelerate) name = "job.sh";
 	size_t size = strlen(text);
 	if (name == NULL || lk_ends_in(name, ".sh"))
 		LK_TRY(lk_launch_text(arena, text, size, "the written line", NULL, &back, err));
@@ -274,6 +287,15 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 	return emit_add(&work->emission, &lk_job_fields[0], job->model.name, err);
 }
 
+/* Whether a field is of the work that a program does, and not of its data, code or machine. */
+static bool emit_of_work(const lk_field *field) {
+	static const char *const about[] = {
+		"gpus",   "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
+		"ragged", "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
+		NULL};
+	return !emit_of_network(field) && !emit_one_of(field->name, about);
+}
+
 /* States what reading gave back otherwise; *done: nothing. */
 static lk_status emit_state_rest(struct emit_work *work, const lk_job *raw, bool *done,
                                  lk_error *err) {
@@ -287,8 +309,11 @@ static lk_status emit_state_rest(struct emit_work *work, const lk_job *raw, bool
 		/* a cluster would fill the number of GPUs in */
 		if (field->offset == offsetof(lk_job, gpus)) back.gpus = raw->gpus;
 		bool said = field->said == 0 || *(const bool *)((const char *)raw + field->said);
+		work->unsaid[i] = false;
 		if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, raw)))
 			continue;
+		work->unsaid[i] = !work->exact && emit_of_work(field);
+		if (work->unsaid[i]) continue;
 		if (work->stated[i])
 			return lk_fail(err, LK_ERR_INTERNAL, "--emit", "%s does not read back", field->name);
 		work->stated[i] = true;
@@ -309,6 +334,7 @@ static lk_status emit_settle(struct emit_work *work, const char **out, lk_error 
 		LK_TRY(emit_read(work, *out, &raw, &network, err));
 		LK_TRY(emit_settle_network(work, network, &raw, err));
 		LK_TRY(emit_state_rest(work, &raw, &done, err));
+		work->read = raw;
 		if (done && settings == work->emission.settings.count) return LK_OK;
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, "--emit", "what was written does not read back");
@@ -322,36 +348,46 @@ static lk_status emit_note(struct emit_work *work, const char *text, lk_error *e
 	return LK_OK;
 }
 
-/* The settings that only lockstep reads, without names and where the framework is told otherwise.
- */
-static lk_status emit_note_settings(struct emit_work *work, lk_error *err) {
+/* Fields by name and value, without those that are silent: names, what the framework is told
+ * otherwise, and what does not concern the network. */
+static const char *emit_list(const struct emit_work *work, const bool fields[FIELDS]) {
 	static const char *const silent[] = {"model",   "family",  "gpus", "stack",
 	                                     "profile", "release", NULL};
 	static const char *const of_experts[] = {"graph_experts", "expert_overlap", "dispatcher",
 	                                         "grouped_gemm",  "fp8_dispatch",   NULL};
-	bool dense = work->emission.job->model.experts == 0;
+	static const char *const of_contexts[] = {"cp_kind", "cp_heads", "cp_balanced", NULL};
+	lk_arena *arena = work->emission.arena;
+	bool dense = work->emission.job->model.experts == 0, whole = work->emission.job->cp <= 1;
 	char text[NAMED];
 	lk_text list = lk_text_begin(text, sizeof text);
 	int shape = 0;
 	for (int i = 0; i < FIELDS && lk_job_fields[i].name != NULL; i++) {
 		const lk_field *field = &lk_job_fields[i];
-		if (!work->stated[i] || emit_one_of(field->name, silent)) continue;
+		if (!fields[i] || emit_one_of(field->name, silent)) continue;
 		if (dense && emit_one_of(field->name, of_experts)) continue;
+		if (whole && emit_one_of(field->name, of_contexts)) continue;
 		if (emit_of_network(field)) {
 			shape++;
 			continue;
 		}
 		lk_text_add(&list, "%s%s %s", list.used > 0 ? ", " : "", field->name,
-		            lk_field_value(work->emission.arena, field, work->emission.job));
+		            lk_field_value(arena, field, work->emission.job));
 	}
 	if (shape > 0)
 		lk_text_add(&list, "%s%d numbers of the network's shape", list.used > 0 ? ", " : "", shape);
-	if (list.used == 0) return LK_OK;
+	return lk_arena_strdup(arena, text);
+}
+
+/* What only lockstep reads. */
+static lk_status emit_note_settings(struct emit_work *work, lk_error *err) {
+	const char *list = emit_list(work, work->stated);
+	if (!list) return lk_oom(err);
+	if (!*list) return LK_OK;
 	return emit_note(work,
 	                 lk_arena_printf(work->emission.arena,
 	                                 "%s has no setting for some of what the prediction relies on; "
 	                                 "LOCKSTEP_ settings state it, which lockstep alone reads: %s",
-	                                 work->framework->name, text),
+	                                 work->framework->name, list),
 	                 err);
 }
 
@@ -489,13 +525,22 @@ bool lk_launch_describes(const lk_model *model) {
 	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
 }
 
+/* What was written in place of the job, and what it lacks. */
+static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
+                                   lk_error *err) {
+	*written = (lk_written){.framework = work->framework->name, .job = work->read};
+	written->unsaid = emit_list(work, work->unsaid);
+	return written->unsaid ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
-                  lk_emitted *out, lk_error *err) {
+                  lk_written *written, lk_emitted *out, lk_error *err) {
 	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	*out = (lk_emitted){0};
 	LK_TRY(lk_emit_known(target, err));
+	if (written) *written = (lk_written){.framework = "", .unsaid = ""};
 	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
 	emit_find(target, &framework, &wrapper);
 	if (framework == NULL) framework = emit_of_stack(job);
@@ -526,8 +571,10 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	}
 	struct emit_work *work = emit_begin(arena, framework, wrapper, job, cluster);
 	if (work == NULL) return lk_oom(err);
+	work->exact = written == NULL;
 	lk_status status = emit_write(work, &out->text, err);
 	if (status == LK_OK) status = emit_note_all(work, err);
+	if (status == LK_OK && written) status = emit_keep_written(work, written, err);
 	emit_end(work);
 	out->notes = work->notes;
 	out->note_count = work->note_count;
@@ -540,6 +587,7 @@ char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job
 		if (frameworks[i].write != NULL || frameworks[i].dialect != dialect) continue;
 		struct emit_work *work = emit_begin(arena, &frameworks[i], NULL, job, NULL);
 		if (work == NULL) return NULL;
+		work->exact = true;
 		if (emit_write(work, &text, NULL) != LK_OK) text = NULL;
 		emit_end(work);
 		break;

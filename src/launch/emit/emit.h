@@ -21,10 +21,17 @@
 lk_status lk_emit_known(const char *target, lk_error *err);
 /* The software stack of a target's framework, for jobs that state none; NULL: no target. */
 const char *lk_emit_stack(const char *target);
-/* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena.
+/* What a text makes its framework do, where that is not the job. */
+typedef struct lk_written {
+	const char *framework;
+	const char *unsaid; /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
+	lk_job job;         /* as the text states it, not completed */
+} lk_written;
+/* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena. `written`
+ * NULL: the text is for lockstep alone, and states what the framework cannot be told.
  * LK_ERR_INPUT: no such target, or its framework cannot run the job. */
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
-                  lk_emitted *out, lk_error *err);
+                  lk_written *written, lk_emitted *out, lk_error *err);
 
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */
@@ -90,7 +97,9 @@ const char *lk_accelerate_lacks(const lk_job *job);
 lk_status lk_emit_program(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                           lk_emitted *out, lk_error *err);
 
-/* emit_cluster.c: the whole text. NULL when memory runs out. */
+/* emit_cluster.c: the whole text. NULL when memory runs out. lk_write_commands: a script of one node
+ * with its configuration, where a program's flags say what the configuration does not. */
+const char *lk_write_commands(const lk_emission *emission);
 const char *lk_write_sbatch(const lk_emission *emission);
 const char *lk_write_skypilot(const lk_emission *emission);
 const char *lk_write_kubernetes(const lk_emission *emission);

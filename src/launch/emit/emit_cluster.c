@@ -69,6 +69,13 @@ static const char *cluster_commands(const lk_emission *emission, const cluster_p
 	return line != NULL ? page.text : NULL;
 }
 
+/* The same without a cluster, to be run on each node. */
+const char *lk_write_commands(const lk_emission *emission) {
+	static const cluster_place place = {"", "--machine_rank=0 --main_process_port=29500", ""};
+	const char *commands = cluster_commands(emission, &place);
+	return commands ? lk_arena_printf(emission->arena, "#!/bin/bash\n%s", commands) : NULL;
+}
+
 /* ---- Slurm ---- */
 
 /* The head node is the first of the list; a task of a node starts all of its ranks. */
@@ -96,15 +103,29 @@ const char *lk_write_sbatch(const lk_emission *emission) {
 
 /* ---- SkyPilot ---- */
 
-/* "h100-sxm" is H100 there: the letters and digits of a device's name before the first dash. */
+/* Names of skypilot/catalog that are not the letters and digits of a device's name before its first
+ * dash, as H100 is of "h100-sxm". */
 static const char *cluster_accelerator(const lk_emission *emission) {
+	static const struct {
+		const char *device, *name;
+	} named[] = {
+		{"a100-sxm-80", "A100-80GB"},       {"a100-pcie-80", "A100-80GB"},
+		{"a800-sxm-80", "A800"},            {"v100-sxm-32", "V100-32GB"},
+		{"v100-sxm3-32", "V100-32GB"},      {"v100-pcie-32", "V100-32GB"},
+		{"rtx-2080-ti", "RTX2080Ti"},       {"rtx-3090", "RTX3090"},
+		{"rtx-4090", "RTX4090"},            {"rtx-5090", "RTX5090"},
+		{"rtx-a5000", "RTXA5000"},          {"rtx-a6000", "RTXA6000"},
+		{"rtx-6000-ada", "RTX6000-Ada"},    {"rtx-pro-6000", "RTXPRO6000"},
+		{"quadro-rtx-6000", "Quadro-RTX-6000"}, {"h100-nvl", "H100-NVL"},
+		{"h200-nvl", "H200-NVL"},
+	};
 	const lk_cluster *cluster = emission->cluster;
 	if (cluster == NULL || cluster->groups == 0) return "GPU";
 	const char *device = cluster->node[0].device->name;
+	for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+		if (strcmp(named[i].device, device) == 0) return named[i].name;
 	char *name = lk_arena_strndup(emission->arena, device, strcspn(device, "-"));
 	for (char *c = name; c != NULL && *c != '\0'; c++) *c = (char)toupper((unsigned char)*c);
-	if (name != NULL && strcmp(name, "A100") == 0 && strstr(device, "80") != NULL)
-		return "A100-80GB";
 	return name;
 }
 

@@ -77,6 +77,9 @@ ONLY(pipeline, job->pp > 1)
 ONLY(experts, job->model.experts > 0)
 ONLY(images, lk_emit_images(job))
 ONLY(adapters, job->task == LK_TASK_LORA)
+ONLY(adapts_all, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_LINEAR)
+ONLY(adapts_attention, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION)
+ONLY(narrow_base, job->task == LK_TASK_LORA && job->narrow_base)
 ONLY(fsdp, files_fsdp(job))
 ONLY(deepspeed, files_deepspeed(job))
 ONLY(hybrid, files_fsdp(job) && files_hybrid(job))
@@ -132,8 +135,9 @@ const char *lk_rule_axolotl_optimizer(const lk_emission *emission, const char *v
 }
 
 const char *lk_rule_axolotl_adapter(const lk_emission *emission, const char *value) {
+	const lk_job *job = emission->job;
 	(void)value;
-	return files_if(emission->job->task == LK_TASK_LORA, "lora");
+	return files_if(job->task == LK_TASK_LORA, job->narrow_base ? "qlora" : "lora");
 }
 
 const char *lk_rule_twice_rank(const lk_emission *emission, const char *value) {
@@ -155,13 +159,18 @@ ONLY(loss_fused, job->loss == LK_LOSS_LOGITS && job->fused_cross_entropy == LK_O
 ONLY(liger_plugin, job->loss == LK_LOSS_LINEAR ||
                        (job->loss == LK_LOSS_LOGITS && job->fused_cross_entropy == LK_ON))
 
-/* Write a configuration: `command` in its first line, then its rows; the program starts with
+/* The command of a node. */
+static const char *files_torchrun(const lk_emission *emission, const char *program) {
+	return lk_arena_printf(emission->arena, "torchrun --nnodes=%d --nproc_per_node=%d %s",
+	                       emission->nodes, emission->per_node, program);
+}
+
+/* Write a configuration: `command` (NULL: out of memory) in its first line, then its rows; the program starts with
  * `words` and the file. */
 static bool files_write(lk_emission *emission, const char *command, const char *file,
                         const lk_key *rows, const char *const *words) {
-	lk_page page = {emission->arena, ""};
-	lk_page_add(&page, "# %s, on %d GPUs of %d nodes\n", command, emission->job->gpus,
-	            emission->nodes);
+	lk_page page = {emission->arena, command ? "" : NULL};
+	lk_page_add(&page, "# %s\n", command ? command : "");
 	lk_emit_file(&page, emission, rows);
 	emission->contents = page.text;
 	emission->file = file;
@@ -173,8 +182,8 @@ static bool files_write(lk_emission *emission, const char *command, const char *
 
 bool lk_write_axolotl(lk_emission *emission) {
 	static const char *const words[] = {"-m", "axolotl.cli.train", NULL};
-	return files_write(emission, "axolotl train axolotl.yaml", "axolotl.yaml", lk_keys_axolotl,
-	                   words);
+	return files_write(emission, files_torchrun(emission, "-m axolotl.cli.train axolotl.yaml"),
+	                   "axolotl.yaml", lk_keys_axolotl, words);
 }
 
 /* ---- LLaMA-Factory ---- */
@@ -238,9 +247,10 @@ const char *lk_rule_factory_fsdp(const lk_emission *emission, const char *value)
 bool lk_write_llama_factory(lk_emission *emission) {
 	static const char *const words[] = {"-m", "llamafactory.launcher", NULL};
 	bool core = lk_job_like_megatron(emission->job);
-	const char *command = core ? "USE_MCA=1 FORCE_TORCHRUN=1 llamafactory-cli train "
-	                             "llama_factory.yaml"
-	                           : "FORCE_TORCHRUN=1 llamafactory-cli train llama_factory.yaml";
+	const char *command = lk_arena_printf(
+		emission->arena,
+		"%sFORCE_TORCHRUN=1 NNODES=%d NPROC_PER_NODE=%d llamafactory-cli train llama_factory.yaml",
+		core ? "USE_MCA=1 " : "", emission->nodes, emission->per_node);
 	if (core && !lk_put_word(&emission->environment, "USE_MCA=1")) return false;
 	return files_write(emission, command, "llama_factory.yaml", lk_keys_trainer_llama_factory,
 	                   words);
@@ -298,7 +308,8 @@ const char *lk_rule_whole_recomputed(const lk_emission *emission, const char *va
 
 bool lk_write_nanotron(lk_emission *emission) {
 	static const char *const words[] = {"run_train.py", "--config-file", NULL};
-	return files_write(emission, "torchrun ... run_train.py --config-file nanotron.yaml",
+	return files_write(emission,
+	                   files_torchrun(emission, "run_train.py --config-file nanotron.yaml"),
 	                   "nanotron.yaml", lk_keys_nanotron, words);
 }
 
@@ -349,9 +360,6 @@ const char *lk_rule_fsdp_recomputed(const lk_emission *emission, const char *val
 /* accelerate's file has the layout; the program's flags, those of the Trainer, have the rest. */
 bool lk_write_accelerate(lk_emission *emission) {
 	lk_page page = {emission->arena, ""};
-	lk_page_add(&page,
-	            "# accelerate launch --config_file accelerate.yaml PROGRAM, on each of %d nodes\n",
-	            emission->nodes);
 	lk_emit_file(&page, emission, lk_keys_accelerate);
 	emission->contents = page.text;
 	emission->file = "accelerate.yaml";

@@ -73,6 +73,7 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	                    .tf32 = job->dtype == LK_TF32,
 	                    .packing = !lk_emit_images(job),
 	                    .adapter = job->task == LK_TASK_LORA,
+	                    .quantization_bits = job->narrow_base ? 4 : 0,
 	                    .host_shards = job->offload_params,
 	                    .host_params = job->offload_params,
 	                    .host_activations = job->offload_activations,
@@ -154,6 +155,18 @@ void lk_emit_file(lk_page *page, const lk_emission *emission, const lk_key *rows
 	}
 }
 
+/* "q_proj v_proj" are words of one flag. */
+static bool rows_put_words(lk_emission *emission, const char *value) {
+	while (*value) {
+		int length = (int)strcspn(value, " ");
+		if (!lk_put_word(&emission->program,
+		                 lk_arena_printf(emission->arena, "%.*s", length, value)))
+			return false;
+		value += length + (value[length] == ' ');
+	}
+	return true;
+}
+
 bool lk_emit_flags(lk_emission *emission, const lk_key *rows) {
 	const lk_draft *draft = rows_draft(emission);
 	if (!draft) return false;
@@ -163,7 +176,7 @@ bool lk_emit_flags(lk_emission *emission, const lk_key *rows) {
 		if (strcmp(value, "true") == 0) value = "True"; /* as Python writes them */
 		if (strcmp(value, "false") == 0) value = "False";
 		if (!lk_put_word(&emission->program, lk_arena_printf(emission->arena, "--%s", row->path)) ||
-		    !lk_put_word(&emission->program, value))
+		    !rows_put_words(emission, value))
 			return false;
 	}
 	return true;

@@ -44,9 +44,16 @@ static void fill_switch(lk_switch *field, bool on) {
 	if (*field == LK_AUTO) *field = on ? LK_ON : LK_OFF;
 }
 
+const char *lk_job_usual_stack(const lk_job *job) {
+	bool divided = job->tp > 1 || job->pp > 1 || job->cp > 1 || job->ep > 1 || job->etp > 1;
+	if (job->model.network == LK_NET_CONV) return "ddp";
+	if (job->task == LK_TASK_PRETRAIN || divided) return LK_STACK_DEFAULT;
+	if (job->offload_optimizer || job->sharding == LK_SHARD_ZERO1) return "deepspeed";
+	return job->sharding == LK_SHARD_NONE ? "ddp" : "fsdp";
+}
+
 static void fill_stack(lk_job *job) {
-	const char *usual = job->model.network == LK_NET_CONV ? "ddp" : LK_STACK_DEFAULT;
-	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, usual);
+	if (job->stack[0] == '\0') lk_copy(job->stack, sizeof job->stack, lk_job_usual_stack(job));
 	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
 }
 

@@ -13,7 +13,7 @@
 #include "model/layout/stack.h"
 #include "model/network/model.h"
 
-#define LK_STACK_DEFAULT "megatron" /* the assumed software if none is stated */
+#define LK_STACK_DEFAULT "megatron" /* the assumed software of pretraining if none is stated */
 
 enum {
 	LK_JOB_IMAGES = 64 /* images per GPU if a convolution net's batch is not stated */
@@ -182,6 +182,11 @@ typedef struct lk_job {
 
 /* The features of the job's stack and release: the defaults of its unstated fields. */
 const lk_stack_features *lk_job_features(const lk_job *job);
+/* The software that is assumed for a job that states none: convolution nets, and fine-tuning whose
+ * layers are not divided among ranks, run as HuggingFace's Trainer runs them (DDP; FSDP where
+ * weights or gradients are sharded; DeepSpeed where the optimizer's states are, or lie on the
+ * host), all else under Megatron-Core. */
+const char *lk_job_usual_stack(const lk_job *job);
 /* Whether the job's software overlaps gradient reduction by default. */
 bool lk_job_overlaps_reduce(const lk_job *job);
 

@@ -168,6 +168,7 @@ static lk_status measure_rows(struct post_search *search, lk_error *err) {
 	lk_predict_free(step);
 	if (!search->plan.model || !search->plan.cluster) return lk_oom(err);
 	request.task = search->launched ? NULL : "sft", request.rollout = NULL;
+	if (!search->launched && !request.stack) request.stack = LK_STACK_DEFAULT;
 	request.gpus = search->gpus;
 	LK_TRY(lk_request_take(&search->arena, &request, asked, err));
 	search->experts = asked->job.model.experts > 0;
@@ -246,6 +247,7 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	snprintf(count, sizeof count, "%d", gpus);
 	training.gpus = count;
 	training.job.task = search->launched ? NULL : "sft";
+	if (!search->launched && !training.stack) training.stack = LK_STACK_DEFAULT;
 	training.job.rollout = training.job.lengths = training.job.engine = NULL;
 	training.job.kv_dtype = training.job.speculative = NULL;
 	training.job.prompt = training.job.response = training.job.response_max = 0;
