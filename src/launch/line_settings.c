@@ -146,3 +146,12 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 	}
 	return NULL;
 }
+
+bool lk_line_states(const lk_line *line, const char *name) {
+	size_t length = strlen(name);
+	for (size_t i = 0; i < line->environment.count; i++) {
+		const char *text = line->environment.at[i].text;
+		if (strncmp(text, name, length) == 0 && text[length] == '=') return true;
+	}
+	return false;
+}

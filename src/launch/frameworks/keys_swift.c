@@ -1,0 +1,48 @@
+/* keys_swift.c: ms-swift's arguments (swift/arguments, swift/megatron/arguments): what no row can say.
+ *
+ *     accumulation = ceil(16 / per_device_train_batch_size / GPUs), of GRPO 1, where nothing states it
+ * A step of GRPO by Megatron-Core has global_batch_size * steps_per_generation sequences. */
+#include <string.h>
+
+#include "base/check.h"
+#include "launch/config/tables.h"
+#include "launch/frameworks/frameworks.h"
+
+LK_KEYS(ms_swift);
+LK_KEYS(ms_swift_megatron);
+LK_KEYS(trainer);
+
+/* Whether Megatron-Core trains: by the command, of a file by its keys. */
+static bool swift_is_megatron(const lk_config *config) {
+	if (config->program) return strncmp(config->program, "megatron", 8) == 0;
+	return lk_config_at(config->root, "micro_batch_size") ||
+	       lk_config_at(config->root, "tensor_model_parallel_size");
+}
+
+void lk_swift_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]) {
+	if (swift_is_megatron(config)) *tables++ = lk_keys_ms_swift_megatron;
+	*tables++ = lk_keys_ms_swift;
+	*tables++ = lk_keys_trainer;
+	*tables = NULL;
+}
+
+/* The batches of a step, once the GPUs are known. */
+lk_status lk_swift_batches(const lk_config *config, lk_draft *draft) {
+	lk_reading *reading = config->reading;
+	lk_job *job = reading->out->job;
+	if (swift_is_megatron(config)) return LK_OK;
+	if (draft->accumulation == 0) {
+		int64_t gpus = reading->out->gpus > 0 ? reading->out->gpus : reading->out->gpus_assumed;
+		int64_t pass = (draft->pairs ? job->mbs / 2 : job->mbs) * (gpus > 0 ? gpus : 1);
+		bool rolls = strcmp(draft->rollout.task, "grpo") == 0;
+		LK_ASSERT(pass > 0);
+		draft->accumulation = rolls || pass >= 16 ? 1 : (int)((16 + pass - 1) / pass);
+		job->microbatches = draft->accumulation;
+		if (!rolls)
+			LK_TRY(lk_launch_assume(reading,
+			                        "gradient_accumulation_steps %d: ms-swift's default, for 16 "
+			                        "samples a step or more",
+			                        draft->accumulation));
+	}
+	return lk_trainer_batches(config, draft);
+}
