@@ -84,8 +84,7 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 			line->dotted.dialect = LK_DIALECT_NEMO;
 		}
 		const lk_word *next = i + 1 < count ? &words[i + 1] : NULL;
-		const lk_command_of *command =
-			lk_launch_command(text, next != NULL ? next->text : NULL);
+		const lk_command_of *command = lk_launch_command(text, next != NULL ? next->text : NULL);
 		if (command != NULL) {
 			LK_TRY(lk_line_command(line, command, next));
 			i += next != NULL;
@@ -159,11 +158,10 @@ static bool launch_is_maxtext(const lk_line *line, const char *name) {
 static lk_status launch_configured(lk_line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {
-		.sets = launch_overrides(line),
-		.vars = launch_variables(line),
-		.also = line->also,
-		.program = line->command != NULL ? line->name : NULL};
+	lk_launch_given given = {.sets = launch_overrides(line),
+	                         .vars = launch_variables(line),
+	                         .also = line->also,
+	                         .program = line->command != NULL ? line->name : NULL};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
 	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);

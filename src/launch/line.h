@@ -17,7 +17,8 @@ typedef struct lk_line {
 	const char *also;          /* lines: configurations that are merged over it; NULL: none */
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;          /* of the program, without folders; NULL: not known */
-	const lk_command_of *command; /* one whose flags state all, DeepSpeed's presets too; NULL: none */
+	const lk_command_of
+		*command; /* one whose flags state all, DeepSpeed's presets too; NULL: none */
 	bool program, any_flag, megatron;
 	bool hydra;             /* verl's settings follow it as words, key=value */
 	bool configured;        /* the program takes all that it does from its configuration */

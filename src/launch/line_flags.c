@@ -70,6 +70,19 @@ lk_status lk_line_join_hydra(lk_line *line) {
 	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
 }
 
+/* --name value value */
+static lk_status line_keep_list(lk_line *line, const char *key, const lk_word *words,
+                                size_t count) {
+	lk_value list = {.kind = LK_JSON_ARRAY, .count = count};
+	list.items = LK_ARRAY(line->r->arena, lk_value, count);
+	if (list.items == NULL) return lk_oom(line->r->err);
+	for (size_t i = 0; i < count; i++) {
+		list.items[i].text = words[i].text;
+		list.items[i].kind = lk_yaml_scalar(words[i].text, &list.items[i].number);
+	}
+	return lk_members_add(&line->settings, key, &list) ? LK_OK : lk_oom(line->r->err);
+}
+
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
  * value value. */
 static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
@@ -94,6 +107,7 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 			return lk_launch_note(line->r, name, "its value is not known");
 		return lk_launch_unknown_value(line->r, name, &words[0]);
 	}
+	if (*used > 1) return line_keep_list(line, key, words, *used);
 	if (*used > 0) {
 		value.text = words[0].text;
 		value.kind = lk_yaml_scalar(value.text, &value.number);

@@ -8,6 +8,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* swift sft, megatron rlhf: a command whose flags state all. */
+static lk_status line_flagged(lk_line *line, const lk_command_of *command, const char *word) {
+	line->command = command;
+	line->name = lk_arena_printf(line->r->arena, "%s %s", command->name, word);
+	return line->name != NULL ? LK_OK : lk_oom(line->r->err);
+}
+
+/* What the word after a command does. */
+static lk_status line_command(lk_line *line, const lk_command_of *command, const char *next) {
+	bool trains = lk_launch_trains(command, next);
+	line->program = true;
+	line->configured = command->configured;
+	line->name = command->name;
+	if (strcmp(command->name, "trl") == 0) {
+		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		for (size_t i = 0; next != NULL && i < sizeof scripts / sizeof *scripts; i++)
+			if (strncmp(scripts[i], next, strcspn(scripts[i], ".")) == 0)
+				line->name = scripts[i]; /* which it runs */
+	}
+	if (command->others != NULL && trains) LK_TRY(line_flagged(line, command, next));
+	if (trains) return LK_OK;
+	const char *work = lk_launch_command_work(command, next);
+	if (work != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s %s, and trains nothing",
+		        command->name, next, work);
+		return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+	}
+	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s%sdoes not train one network",
+	        command->name, next != NULL ? next : "", next != NULL ? " " : "");
+	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+}
+
 lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	static const struct {
 		const char *part;
@@ -34,7 +66,7 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->starter = strcmp(name, "deepy.py") == 0;
 	const char *next;
 	const lk_command_of *command = lk_launch_command_file(word->text, line->r->arena, &next);
-	if (command != NULL) return lk_line_command(line, command, &(lk_word){.text = next});
+	if (command != NULL) return line_command(line, command, next); /* another launcher's ranks */
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	line->flags.gpt = strcmp(name, "pretrain_gpt.py") == 0;
@@ -75,11 +107,12 @@ static lk_status line_one_process(lk_line *line) {
 	if (!stated && lk_line_states(line, "NPROC_PER_NODE")) return LK_OK;
 	if (!stated) line->ranks.per_node = 1;
 	int visible = line->r->visible, processes = line->ranks.per_node;
-	if (!line->command->spreads || processes == 0 || visible < 2 * processes) return LK_OK;
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
-	        "CUDA_VISIBLE_DEVICES: %d devices for %d %s: layers of a network that are put on several "
-	        "devices (device_map) are not modelled",
-	        visible, processes, lk_noun(processes, "process", "processes"));
+	if (!line->command->spreads || processes == 0 || visible / 2 < processes) return LK_OK;
+	lk_fail(
+		line->r->err, LK_ERR_INPUT, line->r->where,
+		"CUDA_VISIBLE_DEVICES: %d devices for %d %s: layers of a network that are put on several "
+		"devices (device_map) are not modelled",
+		visible, processes, lk_noun(processes, "process", "processes"));
 	return lk_hint(line->r->err, "set NPROC_PER_NODE=%d, for data parallelism", visible);
 }
 
@@ -123,36 +156,9 @@ bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_
 	return false;
 }
 
-/* swift sft, megatron rlhf: a command whose flags state all. */
-static lk_status line_flagged(lk_line *line, const lk_command_of *command, const char *word) {
-	line->command = command;
-	line->name = lk_arena_printf(line->r->arena, "%s %s", command->name, word);
-	return line->name != NULL ? line_one_process(line) : lk_oom(line->r->err);
-}
-
-/* axolotl train, trl sft: what the word after the command does. */
+/* axolotl train, trl sft */
 lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word) {
-	const char *next = word != NULL ? word->text : NULL;
-	bool trains = lk_launch_trains(command, next);
-	line->program = true;
-	line->configured = command->configured;
-	line->name = command->name;
-	if (strcmp(command->name, "trl") == 0) {
-		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
-		for (size_t i = 0; next != NULL && i < sizeof scripts / sizeof *scripts; i++)
-			if (strncmp(scripts[i], next, strcspn(scripts[i], ".")) == 0)
-				line->name = scripts[i]; /* which it runs */
-	}
-	if (command->ranks && trains) LK_TRY(line_own_ranks(line));
-	if (command->others != NULL && trains) LK_TRY(line_flagged(line, command, next));
-	if (trains) return LK_OK;
-	const char *work = lk_launch_command_work(command, next);
-	if (work != NULL) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s %s, and trains nothing",
-		        command->name, next, work);
-		return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
-	}
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s%sdoes not train one network",
-	        command->name, next != NULL ? next : "", next != NULL ? " " : "");
-	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+	LK_TRY(line_command(line, command, word != NULL ? word->text : NULL));
+	if (command->ranks) LK_TRY(line_own_ranks(line));
+	return line->command != NULL ? line_one_process(line) : LK_OK;
 }

@@ -30,13 +30,13 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
 	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
 	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
-	lk_rules_ms_swift[], lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
-	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
-	lk_rules_trainer[], lk_rules_verl[];
+	lk_rules_ms_swift[], lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[],
+	lk_rules_openrlhf[], lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[],
+	lk_rules_torchtune[], lk_rules_trainer[], lk_rules_verl[];
 extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
 	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_ms_swift[],
-	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
-	lk_keys_trainer_megatron[], lk_keys_verl[];
+	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[],
+	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[];
 
 #define KEYS(table)                   \
 	.keys = (const lk_key *const[]) { \
@@ -52,8 +52,8 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[]
 static const lk_framework
 	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
-	swift = {"ms-swift", lk_rules_ms_swift, .choose = lk_swift_keys, .launched = true,
-	         .after = lk_swift_batches},
+	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
+	         .choose = lk_swift_keys, .after = lk_swift_batches},
 	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
 
 static const lk_framework *const frameworks[] = {
@@ -66,8 +66,8 @@ static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"nanotron", lk_rules_nanotron, KEYS(nanotron)},
 	&(const lk_framework){"megatron", lk_rules_megatron_yaml, .keys = NULL},
 	&(const lk_framework){"automodel", lk_rules_automodel, KEYS(automodel)},
-	&swift,
 	&(const lk_framework){"llama-factory", lk_rules_llama_factory_v1, KEYS(llama_factory_v1)},
+	&swift,
 	&llama_factory,
 	&(const lk_framework){"accelerate", lk_rules_accelerate, KEYS(accelerate),
 	                      .after = lk_accelerate_batch},
@@ -169,6 +169,7 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	                    .program = program ? program : "",
 	                    .root = &root};
 	const lk_framework *framework = framework_of_flags(&config);
+	if (framework->gather) LK_TRY(framework->gather(&config));
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
 	if (framework == &openrlhf || framework == &swift) {

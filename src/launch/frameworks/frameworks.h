@@ -38,6 +38,7 @@ lk_status lk_trainer_batches(const lk_config *config, lk_draft *draft);
 lk_status lk_neox_gather(lk_config *config);
 lk_status lk_primus_gather(lk_config *config);
 lk_status lk_megatron_test(const lk_config *config, lk_words *words);
+lk_status lk_swift_gather(lk_config *config);
 lk_status lk_swift_batches(const lk_config *config, lk_draft *draft);
 void lk_swift_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
 void lk_nemo_rl_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);

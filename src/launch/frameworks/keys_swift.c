@@ -3,8 +3,10 @@
  *     accumulation = ceil(16 / per_device_train_batch_size / GPUs), of GRPO 1, where nothing states it
  * A step of GRPO by Megatron-Core has global_batch_size * steps_per_generation sequences. */
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "launch/config/tables.h"
 #include "launch/frameworks/frameworks.h"
 
@@ -26,11 +28,40 @@ void lk_swift_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TA
 	*tables = NULL;
 }
 
+/* --fsdp fsdp.json: the file states what the arguments fsdp and fsdp_config would. */
+lk_status lk_swift_gather(lk_config *config) {
+	lk_arena *arena = config->reading->arena;
+	const char *name = lk_config_text(lk_config_at(config->root, "fsdp"));
+	const char *path =
+		name && lk_ends_in(name, ".json") ? lk_config_beside(arena, config->file, name) : NULL;
+	static const char *const keys[] = {"fsdp", "fsdp_config"};
+	lk_config file = {.reading = config->reading};
+	lk_members members = {0};
+	lk_value part = {.kind = LK_JSON_OBJECT};
+	bool ok = true;
+	if (!path) return LK_OK;
+	LK_TRY(lk_config_load(&file, path));
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const lk_value *value = lk_config_at(file.root, keys[i]);
+		if (value) ok = ok && lk_members_add(&members, keys[i], value);
+	}
+	ok = ok && lk_members_end(&members, arena, &part);
+	lk_members_free(&members);
+	config->root = ok ? lk_config_merge(arena, config->root, &part) : NULL;
+	return config->root ? LK_OK : lk_oom(config->reading->err);
+}
+
 /* The batches of a step, once the GPUs are known. */
 lk_status lk_swift_batches(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = reading->out->job;
-	if (swift_is_megatron(config)) return LK_OK;
+	if (swift_is_megatron(config)) {
+		const lk_value *value = lk_config_at(config->root, "recompute_granularity");
+		/* elsewhere "none" is like a key that is not there */
+		bool none = value && value->kind == LK_JSON_STRING && strcasecmp(value->text, "none") == 0;
+		if (none) job->recompute = LK_RECOMPUTE_NONE;
+		return LK_OK;
+	}
 	if (draft->accumulation == 0) {
 		int64_t gpus = reading->out->gpus > 0 ? reading->out->gpus : reading->out->gpus_assumed;
 		int64_t pass = (draft->pairs ? job->mbs / 2 : job->mbs) * (gpus > 0 ? gpus : 1);

@@ -52,12 +52,8 @@ const lk_command_of *lk_launch_command(const char *word, const char *next) {
 		{"lmf", " train ", .configured = true},
 		{"trl", " sft dpo grpo rloo ", .configured = false},
 		{"automodel", " llm finetune pretrain ", .configured = true},
-		{"swift",
-		 " sft pt rlhf ",
-		 .others = swift,
-		 .configured = true,
-		 .ranks = true,
-		 .spreads = true},
+		{"swift", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true,
+	     .spreads = true},
 		{"megatron", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		const lk_command_of *command = &commands[i];
@@ -79,7 +75,8 @@ bool lk_launch_trains(const lk_command_of *command, const char *next) {
 const char *lk_launch_command_work(const lk_command_of *command, const char *next) {
 	for (const lk_other_work *other = command->others; other && other->name; other++) {
 		size_t n = 0; /* '-' and '_' alike */
-		while (next && next[n] && (next[n] == other->name[n] || (next[n] == '_' && other->name[n] == '-')))
+		while (next && next[n] &&
+		       (next[n] == other->name[n] || (next[n] == '_' && other->name[n] == '-')))
 			n++;
 		if (next && next[n] == '\0' && other->name[n] == '\0') return other->work;
 	}
@@ -115,7 +112,8 @@ lk_launch_own lk_launch_own_script(const char *word) {
 
 bool lk_launch_starts(const char *word, const char *next) {
 	int kind = launchers_program(word);
-	return lk_launch_nemo(word) || lk_launch_command(word, next) != NULL || strcmp(word, "ray") == 0 ||
+	return lk_launch_nemo(word) || lk_launch_command(word, next) != NULL ||
+	       strcmp(word, "ray") == 0 ||
 	       (kind != 0 && kind != LK_LAUNCHER_WRAPPER && kind != LK_LAUNCHER_SHELL) ||
 	       lk_ends_in(word, ".py");
 }
@@ -285,8 +283,8 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 	if (key == NULL) return LK_OK;
 	lk_word given = {.text = equals != NULL ? equals + 1 : value, .unknown = words[0].unknown};
 	bool next = equals == NULL && count > 1 && words[1].text[0] != '-' &&
-	            (words[1].unknown != NULL || !is_target(LK_LAUNCHER_ACCELERATE, &words[1],
-	                                                    count > 2 ? &words[2] : NULL));
+	            (words[1].unknown != NULL ||
+	             !is_target(LK_LAUNCHER_ACCELERATE, &words[1], count > 2 ? &words[2] : NULL));
 	*used = next && strcmp(value, "true") == 0;
 	if (*used) given = words[1];
 	if (given.unknown != NULL) return unknown_value(reading, name, &given);

@@ -61,8 +61,9 @@ static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int 
 }
 
 bool lk_script_launches(const char *text) {
-	static const char *const names[] = {"torchrun", "python",    "srun",
-	                                    "mpirun",   "deepspeed", "accelerate"};
+	static const char *const names[] = {
+		"torchrun",  "python",   "srun",       "mpirun",       "deepspeed",   "accelerate",
+		"swift sft", "swift pt", "swift rlhf", "megatron sft", "megatron pt", "megatron rlhf"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strstr(text, names[i]) != NULL) return true;
 	return false;
