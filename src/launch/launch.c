@@ -76,6 +76,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 		LK_TRY(lk_line_passed(line));
 		if (launched.script != NULL) return launch_inner_script(line, launched.script);
 		if (launched.program != NULL) LK_TRY(lk_line_program(line, launched.program));
+		bool alone = launched.program != NULL && launched.alone && line->command != NULL;
+		if (alone) LK_TRY(lk_line_one_process(line));
 		i += launched.used;
 		if (launched.used > 0) continue;
 		if (text[0] == '-') break;

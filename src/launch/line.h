@@ -44,6 +44,8 @@ bool lk_line_states(const lk_line *line, const char *name);
 
 /* ---- line_program.c */
 lk_status lk_line_program(lk_line *line, const lk_word *word);
+/* The processes of a command that nothing else starts. */
+lk_status lk_line_one_process(lk_line *line);
 /* A framework's own script; *used words of it. False: it is none. */
 bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_t *used);
 /* axolotl train, trl sft: `word` is the one after the command; NULL: there is none. */

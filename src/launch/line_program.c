@@ -82,6 +82,16 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
 }
 
+/* A setting of the environment that says something after all. */
+static lk_status line_heed(lk_line *line, const char *name, const char *value) {
+	lk_launch *out = line->r->out;
+	int kept = 0;
+	for (int i = 0; i < out->ignored_count; i++)
+		if (strcmp(out->ignored[i].flag, name) != 0) out->ignored[kept++] = out->ignored[i];
+	out->ignored_count = kept;
+	return lk_launch_understood(line->r, name, value);
+}
+
 /* llamafactory-cli, swift and megatron start torchrun themselves, by NNODES and NPROC_PER_NODE. */
 static lk_status line_own_ranks(lk_line *line) {
 	static const char *const names[] = {"NNODES", "NPROC_PER_NODE"};
@@ -92,6 +102,7 @@ static lk_status line_own_ranks(lk_line *line) {
 		if (value == NULL || *counts[i] > 0) continue;
 		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
 		*counts[i] = (int)count;
+		LK_TRY(line_heed(line, names[i], value));
 	}
 	if (line->ranks.nodes == 0 || line->ranks.per_node > 0) return LK_OK;
 	line->ranks.per_node = 8;
@@ -100,12 +111,14 @@ static lk_status line_own_ranks(lk_line *line) {
 
 /* swift starts one process where neither variable is set, even on several devices. A process then
  * has layers on each (transformers' device_map), which work one after another. */
-static lk_status line_one_process(lk_line *line) {
+lk_status lk_line_one_process(lk_line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
 	bool stated = ranks->per_node > 0 || ranks->total > 0 || ranks->tasks_per_node > 0;
 	if (!stated && lk_line_states(line, "NNODES")) return LK_OK; /* of a value not known */
 	if (!stated && lk_line_states(line, "NPROC_PER_NODE")) return LK_OK;
 	if (!stated) line->ranks.per_node = 1;
+	if (!stated && line->r->visible == 0)
+		LK_TRY(lk_launch_assume(line->r, "one process on one GPU: NPROC_PER_NODE is not set"));
 	int visible = line->r->visible, processes = line->ranks.per_node;
 	if (!line->command->spreads || processes == 0 || visible / 2 < processes) return LK_OK;
 	lk_fail(
@@ -160,5 +173,5 @@ bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_
 lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word) {
 	LK_TRY(line_command(line, command, word != NULL ? word->text : NULL));
 	if (command->ranks) LK_TRY(line_own_ranks(line));
-	return line->command != NULL ? line_one_process(line) : LK_OK;
+	return line->command != NULL ? lk_line_one_process(line) : LK_OK;
 }

@@ -304,6 +304,18 @@ static void swift_others(void **state) {
 		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=2 swift sft --model a\n"},
 	     .refused = "CUDA_VISIBLE_DEVICES: 4 devices for 2 processes: layers of a network that are "
 	                "put on several devices (device_map) are not modelled; set NPROC_PER_NODE=4"},
+		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 python swift/cli/sft.py --model a\n"},
+	     .refused = "2 devices for 1 process: layers"},
+		{{SWIFT "sft --model Qwen/Qwen3-Embedding-0.6B\n"}, .refused = "model: retrieval is not"},
+		{{SWIFT "rlhf --rlhf_type other --model a\n"}, .refused = "steps of this method are not"},
+		{{"s/run.sh\nnohup swift sft --model Qwen/Qwen3-8B --max_length 1024 > log 2>&1 &\n"},
+	     .holds = "gpus=1 seq=1024",
+	     .assumes = "one process on one GPU: NPROC_PER_NODE is not set"},
+		{{"s/run.sh\ndlrover-run --nnodes 1:2 --nproc_per_node=4 /opt/lib/swift/cli/sft.py --model "
+	      "Qwen/Qwen3-8B --deepspeed zero1\n"},
+	     .holds = "gpus=8 sharding=zero1"},
+		{{"s/run.sh\nbash -c 'NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-8B'\n"},
+	     .holds = "gpus=4"},
 		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 swift sft --model a\n"},
 	     .refused = "2 devices for 1 process: layers"},
 		{{SWIFT "rlhf --rlhf_type kto --model a\n"}, .refused = "rlhf_type: the passes of KTO"},

@@ -400,6 +400,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
 	}
+	out->alone = kind == LK_LAUNCHER_PYTHON;
 	if (argument != NULL && launchers_program(argument->text) == 0) out->program = argument;
 	if (argument != NULL && launchers_program(argument->text) != 0)
 		out->used--;                                /* python -m torch.distributed.run */

@@ -47,6 +47,7 @@ typedef struct lk_launched {
 	size_t used;            /* words of the launcher, its target included where it is named below */
 	const lk_word *program; /* the training program, NULL if another launcher follows */
 	const lk_word *script;  /* text of bash -c */
+	bool alone;             /* python itself starts the program: one process */
 } lk_launched;
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
