@@ -29,14 +29,15 @@ static lk_status line_command(lk_line *line, const lk_command_of *command, const
 	}
 	if (command->others != NULL && trains) LK_TRY(line_flagged(line, command, next));
 	if (trains) return LK_OK;
+	char spaced[48];
 	const char *work = lk_launch_command_work(command, next);
-	if (work != NULL) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s %s, and trains nothing",
-		        command->name, next, work);
-		return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
-	}
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %.40s%sdoes not train one network",
-	        command->name, next != NULL ? next : "", next != NULL ? " " : "");
+	snprintf(spaced, sizeof spaced, " %.40s ", next != NULL ? next : "");
+	if (work != NULL)
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%s%s, and trains nothing",
+		        command->name, spaced, work);
+	else
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
+		        command->name, spaced);
 	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
 }
 

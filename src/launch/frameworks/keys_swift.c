@@ -1,6 +1,7 @@
-/* keys_swift.c: ms-swift's arguments (swift/arguments, swift/megatron/arguments): what no row can say.
+/* keys_swift.c: ms-swift's arguments (swift/arguments, swift/megatron/arguments): what no row can
+ * say. Where nothing states it,
  *
- *     accumulation = ceil(16 / per_device_train_batch_size / GPUs), of GRPO 1, where nothing states it
+ *     accumulation = ceil(16 / per_device_train_batch_size / GPUs), of GRPO 1
  * A step of GRPO by Megatron-Core has global_batch_size * steps_per_generation sequences. */
 #include <string.h>
 #include <strings.h>
@@ -64,7 +65,8 @@ lk_status lk_swift_batches(const lk_config *config, lk_draft *draft) {
 	}
 	if (draft->accumulation == 0) {
 		int64_t gpus = reading->out->gpus > 0 ? reading->out->gpus : reading->out->gpus_assumed;
-		int64_t pass = (draft->pairs ? job->mbs / 2 : job->mbs) * (gpus > 0 ? gpus : 1);
+		int64_t samples = draft->pairs ? job->mbs / 2 : job->mbs;
+		int64_t pass = gpus > 0 ? samples * gpus : samples;
 		bool rolls = strcmp(draft->rollout.task, "grpo") == 0;
 		LK_ASSERT(pass > 0);
 		draft->accumulation = rolls || pass >= 16 ? 1 : (int)((16 + pass - 1) / pass);

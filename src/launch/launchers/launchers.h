@@ -65,8 +65,8 @@ typedef enum lk_launch_own {
 	LK_OWN_TITAN,
 } lk_launch_own;
 lk_launch_own lk_launch_own_script(const char *word);
-/* Whether a word, with the one after it (may be NULL), starts a launcher, a command that trains or a
- * python script. */
+/* Whether a word, with the one after it (may be NULL), starts a launcher, a command or a python
+ * script. */
 bool lk_launch_starts(const char *word, const char *next);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
 /* A command that trains by what its next word says: axolotl train, trl sft. */
