@@ -76,6 +76,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 		LK_TRY(lk_line_passed(line));
 		if (launched.script != NULL) return launch_inner_script(line, launched.script);
 		if (launched.program != NULL) LK_TRY(lk_line_program(line, launched.program));
+		bool alone = launched.program != NULL && launched.alone && line->command != NULL;
+		if (alone) LK_TRY(lk_line_one_process(line));
 		i += launched.used;
 		if (launched.used > 0) continue;
 		if (text[0] == '-') break;
@@ -83,9 +85,12 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 			line->program = true;
 			line->dotted.dialect = LK_DIALECT_NEMO;
 		}
-		if (lk_launch_command(text) != NULL)
-			LK_TRY(
-				lk_line_command(line, lk_launch_command(text), i + 1 < count ? &words[++i] : NULL));
+		const lk_word *next = i + 1 < count ? &words[i + 1] : NULL;
+		const lk_command_of *command = lk_launch_command(text, next != NULL ? next->text : NULL);
+		if (command != NULL) {
+			LK_TRY(lk_line_command(line, command, next));
+			i += next != NULL;
+		}
 		if (line->program) {
 			i++;
 			break;
@@ -155,8 +160,10 @@ static bool launch_is_maxtext(const lk_line *line, const char *name) {
 static lk_status launch_configured(lk_line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {
-		.sets = launch_overrides(line), .vars = launch_variables(line), .also = line->also};
+	lk_launch_given given = {.sets = launch_overrides(line),
+	                         .vars = launch_variables(line),
+	                         .also = line->also,
+	                         .program = line->command != NULL ? line->name : NULL};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
 	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);

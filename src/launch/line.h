@@ -17,6 +17,8 @@ typedef struct lk_line {
 	const char *also;          /* lines: configurations that are merged over it; NULL: none */
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;          /* of the program, without folders; NULL: not known */
+	const lk_command_of
+		*command; /* one whose flags state all, DeepSpeed's presets too; NULL: none */
 	bool program, any_flag, megatron;
 	bool hydra;             /* verl's settings follow it as words, key=value */
 	bool configured;        /* the program takes all that it does from its configuration */
@@ -37,9 +39,13 @@ lk_status lk_line_passed(lk_line *line);
 lk_status lk_line_apply_settings(lk_line *line);
 /* The value of a setting; NULL: there is none. */
 const char *lk_line_environment(const lk_line *line, const char *name);
+/* Whether there is a setting of this name, whatever its value. */
+bool lk_line_states(const lk_line *line, const char *name);
 
 /* ---- line_program.c */
 lk_status lk_line_program(lk_line *line, const lk_word *word);
+/* The processes of a command that nothing else starts. */
+lk_status lk_line_one_process(lk_line *line);
 /* A framework's own script; *used words of it. False: it is none. */
 bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_t *used);
 /* axolotl train, trl sft: `word` is the one after the command; NULL: there is none. */

@@ -70,6 +70,19 @@ lk_status lk_line_join_hydra(lk_line *line) {
 	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
 }
 
+/* --name value value */
+static lk_status line_keep_list(lk_line *line, const char *key, const lk_word *words,
+                                size_t count) {
+	lk_value list = {.kind = LK_JSON_ARRAY, .count = count};
+	list.items = LK_ARRAY(line->r->arena, lk_value, count);
+	if (list.items == NULL) return lk_oom(line->r->err);
+	for (size_t i = 0; i < count; i++) {
+		list.items[i].text = words[i].text;
+		list.items[i].kind = lk_yaml_scalar(words[i].text, &list.items[i].number);
+	}
+	return lk_members_add(&line->settings, key, &list) ? LK_OK : lk_oom(line->r->err);
+}
+
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
  * value value. */
 static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
@@ -89,10 +102,12 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 	if (*used > 0 && words[0].unknown != NULL && line->hydra && lk_verl_states(key))
 		return lk_launch_unknown_value(line->r, name, &words[0]);
 	if (*used > 0 && words[0].unknown != NULL) {
-		if (!lk_trainer_states(key) || strcmp(key, "model_name_or_path") == 0)
+		bool states = line->command != NULL ? lk_swift_states(key) : lk_trainer_states(key);
+		if (!states || strcmp(key, "model_name_or_path") == 0)
 			return lk_launch_note(line->r, name, "its value is not known");
 		return lk_launch_unknown_value(line->r, name, &words[0]);
 	}
+	if (*used > 1) return line_keep_list(line, key, words, *used);
 	if (*used > 0) {
 		value.text = words[0].text;
 		value.kind = lk_yaml_scalar(value.text, &value.number);
@@ -108,7 +123,8 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 static lk_status line_named(lk_line *line, const char *name, const lk_word *words, size_t count,
                             size_t *used) {
 	LK_TRY(lk_launch_seen(line->r, name));
-	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
+	bool own = line->command != NULL; /* its presets have names */
+	if (!own && (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0))
 		return line_deepspeed_flag(line, name, words, count, used);
 	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN || strcmp(name, "job.config_file") == 0 ||
 	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))

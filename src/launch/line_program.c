@@ -1,10 +1,45 @@
 /* line_program.c: what a launch line starts: a training program by its name, a command of a
  * framework (axolotl train), a framework's own script, which takes its job from the environment. */
+#include "base/arena.h"
+#include "base/noun.h"
 #include "base/text.h"
 #include "launch/line.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* swift sft, megatron rlhf: a command whose flags state all. */
+static lk_status line_flagged(lk_line *line, const lk_command_of *command, const char *word) {
+	line->command = command;
+	line->name = lk_arena_printf(line->r->arena, "%s %s", command->name, word);
+	return line->name != NULL ? LK_OK : lk_oom(line->r->err);
+}
+
+/* What the word after a command does. */
+static lk_status line_command(lk_line *line, const lk_command_of *command, const char *next) {
+	bool trains = lk_launch_trains(command, next);
+	line->program = true;
+	line->configured = command->configured;
+	line->name = command->name;
+	if (strcmp(command->name, "trl") == 0) {
+		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		for (size_t i = 0; next != NULL && i < sizeof scripts / sizeof *scripts; i++)
+			if (strncmp(scripts[i], next, strcspn(scripts[i], ".")) == 0)
+				line->name = scripts[i]; /* which it runs */
+	}
+	if (command->others != NULL && trains) LK_TRY(line_flagged(line, command, next));
+	if (trains) return LK_OK;
+	char spaced[48];
+	const char *work = lk_launch_command_work(command, next);
+	snprintf(spaced, sizeof spaced, " %.40s ", next != NULL ? next : "");
+	if (work != NULL)
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%s%s, and trains nothing",
+		        command->name, spaced, work);
+	else
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
+		        command->name, spaced);
+	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+}
 
 lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	static const struct {
@@ -31,6 +66,9 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 		return lk_hint(line->r->err, "give the launch of a training");
 	}
 	line->starter = strcmp(name, "deepy.py") == 0;
+	const char *next;
+	const lk_command_of *command = lk_launch_command_file(word->text, line->r->arena, &next);
+	if (command != NULL) return line_command(line, command, next); /* another launcher's ranks */
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	line->flags.gpt = strcmp(name, "pretrain_gpt.py") == 0;
@@ -46,7 +84,17 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
 }
 
-/* llamafactory-cli starts torchrun itself, by NNODES and NPROC_PER_NODE. */
+/* A setting of the environment that says something after all. */
+static lk_status line_heed(lk_line *line, const char *name, const char *value) {
+	lk_launch *out = line->r->out;
+	int kept = 0;
+	for (int i = 0; i < out->ignored_count; i++)
+		if (strcmp(out->ignored[i].flag, name) != 0) out->ignored[kept++] = out->ignored[i];
+	out->ignored_count = kept;
+	return lk_launch_understood(line->r, name, value);
+}
+
+/* llamafactory-cli, swift and megatron start torchrun themselves, by NNODES and NPROC_PER_NODE. */
 static lk_status line_own_ranks(lk_line *line) {
 	static const char *const names[] = {"NNODES", "NPROC_PER_NODE"};
 	int *const counts[] = {&line->ranks.nodes, &line->ranks.per_node};
@@ -56,10 +104,31 @@ static lk_status line_own_ranks(lk_line *line) {
 		if (value == NULL || *counts[i] > 0) continue;
 		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &count, names[i], line->r->err));
 		*counts[i] = (int)count;
+		LK_TRY(line_heed(line, names[i], value));
 	}
 	if (line->ranks.nodes == 0 || line->ranks.per_node > 0) return LK_OK;
 	line->ranks.per_node = 8;
 	return lk_launch_assume(line->r, "8 GPUs a node: NPROC_PER_NODE is not set");
+}
+
+/* swift starts one process where neither variable is set, even on several devices. A process then
+ * has layers on each (transformers' device_map), which work one after another. */
+lk_status lk_line_one_process(lk_line *line) {
+	const lk_launch_ranks *ranks = &line->ranks;
+	bool stated = ranks->per_node > 0 || ranks->total > 0 || ranks->tasks_per_node > 0;
+	if (!stated && lk_line_states(line, "NNODES")) return LK_OK; /* of a value not known */
+	if (!stated && lk_line_states(line, "NPROC_PER_NODE")) return LK_OK;
+	if (!stated) line->ranks.per_node = 1;
+	if (!stated && line->r->visible == 0)
+		LK_TRY(lk_launch_assume(line->r, "one process on one GPU: NPROC_PER_NODE is not set"));
+	int visible = line->r->visible, processes = line->ranks.per_node;
+	if (!line->command->spreads || processes == 0 || visible / 2 < processes) return LK_OK;
+	lk_fail(
+		line->r->err, LK_ERR_INPUT, line->r->where,
+		"CUDA_VISIBLE_DEVICES: %d devices for %d %s: layers of a network that are put on several "
+		"devices (device_map) are not modelled",
+		visible, processes, lk_noun(processes, "process", "processes"));
+	return lk_hint(line->r->err, "set NPROC_PER_NODE=%d, for data parallelism", visible);
 }
 
 /* EXP=job.yaml bash ./examples/run_pretrain.sh: Primus's script reads the job that EXP names. */
@@ -102,22 +171,9 @@ bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_
 	return false;
 }
 
-/* axolotl train, trl sft: what the word after the command does. */
+/* axolotl train, trl sft */
 lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word) {
-	char spaced[48];
-	snprintf(spaced, sizeof spaced, " %.40s ", word != NULL ? word->text : "");
-	line->program = line->configured = true;
-	line->name = command->name;
-	if (strcmp(command->name, "trl") == 0) {
-		line->configured = false;
-		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
-		for (size_t i = 0; word != NULL && i < sizeof scripts / sizeof *scripts; i++)
-			if (strncmp(scripts[i], word->text, strcspn(scripts[i], ".")) == 0)
-				line->name = scripts[i]; /* which it runs */
-	}
-	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(line_own_ranks(line));
-	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
-	        command->name, spaced);
-	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
+	LK_TRY(line_command(line, command, word != NULL ? word->text : NULL));
+	if (command->ranks) LK_TRY(line_own_ranks(line));
+	return line->command != NULL ? lk_line_one_process(line) : LK_OK;
 }

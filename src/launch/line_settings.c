@@ -43,7 +43,7 @@ static lk_status line_add_nccl(lk_line *line, const char *name, const lk_word *w
  * is no list. */
 static int line_visible(const lk_word *word, size_t length) {
 	static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-	                                    "ROCR_VISIBLE_DEVICES"};
+	                                    "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES"};
 	bool any = false;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		any |= strlen(names[i]) == length && strncmp(names[i], word->text, length) == 0;
@@ -145,4 +145,13 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 			return word->text + length + 1;
 	}
 	return NULL;
+}
+
+bool lk_line_states(const lk_line *line, const char *name) {
+	size_t length = strlen(name);
+	for (size_t i = 0; i < line->environment.count; i++) {
+		const char *text = line->environment.at[i].text;
+		if (strncmp(text, name, length) == 0 && text[length] == '=') return true;
+	}
+	return false;
 }

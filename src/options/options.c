@@ -262,8 +262,9 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 /* Whether an operand begins a launch line that lacks its "--". */
 static bool options_launches(const char *word) {
 	static const char *const launchers[] = {
-		"torchrun", "deepspeed", "accelerate", "python",  "python3",  "mpirun",          "mpiexec",
-		"srun",     "torchx",    "ray",        "axolotl", "composer", "llamafactory-cli"};
+		"torchrun",         "deepspeed", "accelerate", "python", "python3", "mpirun",
+		"mpiexec",          "srun",      "torchx",     "ray",    "axolotl", "composer",
+		"llamafactory-cli", "swift",     "megatron"};
 	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
 		if (strcmp(word, launchers[i]) == 0) return true;
 	return false;

@@ -237,8 +237,51 @@ def torchtune(tree, path):
             "billions": float(size.group(1).replace("_", ".")) if size else None}
 
 
+def swift_command(path):
+    """The settings before the training command of a script of ms-swift, the command's own words, and its flags."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"\\\n", " ", "\n".join(line for line in file.read().split("\n") if not line.lstrip().startswith("#")))
+    known = dict(re.findall(r"^(?:export )?(\w+)=(\w+)$", text, re.M))
+    text = re.sub(r"\$\{?(\w+)\}?", lambda m: known.get(m.group(1), m.group(0)), text)
+    text = re.sub(r"\$\(expr (\d+(?: / \d+)+)\)", lambda m: str(eval(m.group(1).replace("/", "//"))), text)
+    found = [m for m in re.finditer(r"^(.*?)(swift|megatron|swift/cli/)[ ]?(sft|pt|rlhf)(?:\.py)?(?= )(.*)$", text, re.M)][-1]
+    words = re.findall(r"--(\w+)((?: +(?!-)(?:'[^']*'|\"[^\"]*\"|[^\s'\"]+))*)", found.group(4))
+    return (dict(re.findall(r"(\w+)=(\S+)", found.group(1))), found.group(1) + found.group(2), found.group(3),
+            {name: value.strip().strip("'\"") for name, value in words})
+
+
+def ms_swift(tree, path):
+    variables, start, command, flags = swift_command(path)
+    pick = lambda name, otherwise=None: otherwise if number(flags.get(name)) is None else number(flags[name])
+    core, dtype = start.endswith("megatron"), {"bfloat16": "bf16", "float16": "fp16"}.get(flags.get("torch_dtype", "bfloat16"))
+    method = flags.get("rlhf_type", "dpo") if command == "rlhf" else None
+    pairs = 2 if method in ("dpo", "orpo", "simpo", "cpo") else 1
+    tuner = flags.get("tuner_type", flags.get("train_type", "full" if core else "lora"))
+    packed = 2 if pairs == 2 and flags.get("packing") == "true" else 1  # a pack has whole pairs
+    facts = {"seq": pick("max_length") and pick("max_length") // packed, "lora": tuner != "full", "network": flags.get("model"),
+             "dtype": "fp8" if "fp8_format" in flags else dtype, "ep": pick("expert_model_parallel_size")}
+    if method == "grpo" or method == "gkd" and number(flags.get("lmbda")) == 1:
+        whole = pick("max_length", 512) + pick("max_completion_length", 512)
+        limit = pick("vllm_max_model_len") or whole
+        facts["seq"] = min(whole, limit) if limit > pick("max_completion_length", 512) else whole
+    if core:
+        facts.update(mbs=pick("micro_batch_size", 1) * pairs, gbs=pick("global_batch_size", 16) * pairs,
+                     tp=pick("tensor_model_parallel_size", 1), pp=pick("pipeline_model_parallel_size", 1),
+                     cp=pick("context_parallel_size", 1))
+    else:
+        preset = re.fullmatch(r"zero([0-3])(_offload)?", flags.get("deepspeed", ""))
+        facts.update(mbs=pick("per_device_train_batch_size", 1) * pairs, cp=pick("sequence_parallel_size", 1),
+                     sharding=int(preset.group(1)) if preset else 0 if start.endswith("swift") else None,
+                     accumulation=None if "generation_batch_size" in flags else pick("gradient_accumulation_steps"))
+    processes = number(variables.get("NPROC_PER_NODE", 1 if "NNODES" not in variables and "launch" not in start else None))
+    nodes = number(variables.get("NNODES", 1))
+    if processes and nodes and start.endswith(("swift", "megatron")):
+        facts["gpus"] = processes * nodes
+    return facts
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune)}
+                                      deepspeed, torchtune, ms_swift)}
 
 
 def differences(facts, job, own_network):
@@ -282,7 +325,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 
@@ -310,7 +353,7 @@ def judge(folder, name, path, lines):
         return "answered", whole
     job = dict(zip(COLUMNS, first_line))
     try:
-        wrong = differences(FRAMEWORKS[name](load(path), path), job, name not in NETWORKS)
+        wrong = differences(FRAMEWORKS[name](None if path.endswith(".sh") else load(path), path), job, name not in NETWORKS)
     except (KeyError, StopIteration, ValueError, FileNotFoundError) as error:
         wrong = [f"not compared: {error!r}"]
     return ("otherwise", "; ".join(wrong)) if wrong else ("rightly", whole)

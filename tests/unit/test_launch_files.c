@@ -184,6 +184,168 @@ static void torchtune(void **state) {
 	CHECK(cases);
 }
 
+/* ---- ms-swift ---- */
+
+#define SWIFT      "s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 NPROC_PER_NODE=2 swift "
+#define SWIFT_CORE "s/run.sh\nNPROC_PER_NODE=8 megatron "
+#define SWIFT_MOE  "--model Qwen/Qwen3-30B-A3B --expert_model_parallel_size 4 "
+#define SWIFT_GRPO "rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B --max_completion_length 1024 "
+
+static void swift_trainer(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{SWIFT "sft --model Qwen/Qwen2.5-7B-Instruct --model_name some-name --max_length 4096 "
+	            "--per_device_train_batch_size 4 --deepspeed zero2_offload --seed 1\n"},
+	     .holds = "framework=ms-swift names=Qwen/Qwen2.5-7B-Instruct gpus=2 task=lora lora_rank=8 "
+	              "mbs=4 microbatches=2 seq=4096 dtype=bf16 recompute=full sharding=zero2 "
+	              "stack=deepspeed offload_optimizer=1 offload_params=0 samples=1 ragged=on",
+	     .assumes = "gradient_accumulation_steps 2: ms-swift's default"},
+		{{SWIFT "pt --model Qwen/Qwen3-8B --tuner_type full --packing true --max_length 8192 "
+	            "--gradient_accumulation_steps $(expr 16 / 2) --gradient_checkpointing false "
+	            "--use_liger_kernel true --optim adamw_torch_fused --attn_impl flash_attn\n"},
+	     .holds =
+	         "task=pretrain microbatches=8 mbs=1 seq=8192 recompute=none loss=linear eager=off "
+	         "sharding=none master_weights=off state_dtype=bf16 update=fused ragged=auto"},
+		{{SWIFT
+	      "sft --model Qwen/Qwen3-8B --tuner_type full --torch_dtype float16 --deepspeed zero3 "
+	      "--sequence_parallel_size 2 --max_length 32768\n"},
+	     .holds = "dtype=fp16 sharding=zero3 cp=2 cp_kind=ulysses master_weights=auto"},
+		{{SWIFT "sft --model Qwen/Qwen3-8B --quant_bits 4 --quant_method bnb --use_dora true "
+	            "--fsdp fsdp2 --gradient_checkpointing false --dataset a some/LaTeX_OCR#10\n"},
+	     .holds = "narrow_base=1 dora=1 sharding=zero3 stack=fsdp recompute=full samples=2 "
+	              "freeze_tower=1 seq=2048"},
+		{{"s/fsdp.json\n{\"fsdp\": \"full_shard auto_wrap\", \"fsdp_config\": "
+	      "{\"reshard_after_forward\": false, \"activation_checkpointing\": true}}\n",
+	      SWIFT "sft --model Qwen/Qwen3-8B --fsdp fsdp.json --gradient_checkpointing false\n"},
+	     .holds = "sharding=zero2 recompute=full"},
+		{{"s/a.json\n{\"compute_environment\": \"LOCAL_MACHINE\", \"distributed_type\": "
+	      "\"FSDP\", \"num_processes\": 4, \"fsdp_config\": {\"fsdp_version\": 2, "
+	      "\"fsdp_activation_checkpointing\": true}}\n",
+	      "s/run.sh\nexport CUDA_VISIBLE_DEVICES=0,1,2,3\naccelerate launch --config_file a.json "
+	      "swift/cli/sft.py --model Qwen/Qwen3-8B --gradient_checkpointing false\n"},
+	     .holds = "framework=ms-swift gpus=4 sharding=zero3 recompute=full task=lora"},
+		{{"s/run.sh\ntorchrun --nproc_per_node 4 swift/cli/rlhf.py --rlhf_type orpo --model "
+	      "Qwen/Qwen3-8B --deepspeed zero1\n"},
+	     .holds = "gpus=4 sharding=zero1 mbs=2 dpo=0"},
+		{{SWIFT "rlhf --model Qwen/Qwen3-8B --max_length 8192 --per_device_train_batch_size 2\n"},
+	     .holds = "dpo=1 mbs=4 seq=8192 microbatches=4"},
+		{{SWIFT "rlhf --model Qwen/Qwen3-8B --max_length 8192 --packing true\n"},
+	     .holds = "dpo=1 mbs=2 seq=4096",
+	     .assumes = "a pack has whole pairs"},
+		{{SWIFT "rlhf --rlhf_type gkd --lmbda 0 --model Qwen/Qwen3-8B --teacher_model "
+	            "Qwen/Qwen3-32B --max_length 4096\n"},
+	     .holds = "rollout.task= mbs=1 seq=4096"},
+		{{SWIFT "sft --model Qwen/Qwen3-8B --tuner_type boft --max_length 1024\n"},
+	     .holds = "task=lora",
+	     .assumes = "its adapters are priced as LoRA"},
+		{{"s/sft.yaml\nmodel: Qwen/Qwen3-8B\ndataset: [a, b]\ntuner_type: full\ndeepspeed: "
+	      "zero3\nper_device_train_batch_size: 2\nmax_length: 4096\n",
+	      "s/run.sh\nNNODES=2 NPROC_PER_NODE=4 swift rlhf sft.yaml --max_length 1024\n"},
+	     .holds = "framework=ms-swift gpus=8 sharding=zero3 mbs=4 dpo=1 seq=1024"},
+		{{"s/alone.yaml\nmodel: Qwen/Qwen3-8B\ntrain_type: lora\nmax_length: 4096\n"},
+	     .holds = "framework=ms-swift task=lora seq=4096"},
+		{{"s/run.sh\nswift export --model a\nNPROC_PER_NODE=2 swift sft --model Qwen/Qwen3-8B\n"
+	      "swift infer --model b\n"},
+	     .holds = "gpus=2 names=Qwen/Qwen3-8B",
+	     .assumes = "without packing 2048 tokens are an upper bound"},
+	};
+	CHECK(cases);
+}
+
+static void swift_megatron(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{SWIFT_CORE "sft " SWIFT_MOE "--tensor_model_parallel_size 2 --sequence_parallel true "
+	                 "--pipeline_model_parallel_size 2 --decoder_last_pipeline_num_layers 23 "
+	                 "--micro_batch_size 2 --global_batch_size 32 --max_length 8192 --packing "
+	                 "true --recompute_granularity full --recompute_method block "
+	                 "--recompute_num_layers 4 --attention_backend flash\n"},
+	     .holds = "framework=ms-swift gpus=8 tp=2 pp=2 ep=4 etp=1 mbs=2 gbs=32 seq=8192 "
+	              "task=pretrain stack=megatron sharding=zero1 sequence_parallel=on "
+	              "last_stage_layers=23 recompute=full recompute_layers=4 grouped_gemm=on "
+	              "overlap_grad_reduce=off max_connections=1 attn_library=flash"},
+		{{SWIFT_CORE "pt " SWIFT_MOE "--max_length 4096 --use_distributed_optimizer false "
+	                 "--fp8_format e4m3 --fp8_recipe blockwise --fp8_param_gather true "
+	                 "--exp_avg_dtype bf16 --moe_token_dispatcher_type flex\n"},
+	     .holds = "gbs=16 mbs=1 recompute=selective sharding=none dtype=fp8 fp8_recipe=blockwise "
+	              "narrow_weights=1 state_dtype=bf16 dispatcher=node"},
+		{{SWIFT_CORE "sft " SWIFT_MOE "--tuner_type lora --max_length 4096\n"},
+	     .holds = "task=lora lora_rank=8 lora_targets=experts"},
+		{{SWIFT_CORE "sft " SWIFT_MOE "--tuner_type lora --target_modules linear_qkv linear_proj "
+	                 "--recompute_granularity none --max_length 4096\n"},
+	     .holds = "task=lora lora_targets=all-linear recompute=none"},
+		{{"s/run.sh\nNNODES=$WORLD_SIZE megatron sft --pipeline_model_parallel_size 2 "
+	      "--model Qwen/Qwen3-30B-A3B --expert_model_parallel_size 8\n"},
+	     .holds = "gpus=0 assumed=16 pp=2 ep=8"},
+		{{SWIFT_CORE "rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --max_length 8192 "
+	                 "--micro_batch_size 2 --global_batch_size 16\n"},
+	     .holds = "dpo=1 mbs=4 gbs=32 seq=8192"},
+		{{SWIFT_CORE SWIFT_GRPO "--global_batch_size 64 --steps_per_generation 4 --max_length 2048 "
+	                            "--vllm_mode colocate --vllm_max_model_len 2048 --sleep_level 1\n"},
+	     .holds = "rollout.task=grpo rollout.sequences=256 rollout.samples=8 gbs=64 seq=2048 "
+	              "rollout.response=1024 rollout.no_sleep=0 rollout.no_reference=0"},
+		{{SWIFT_CORE "sft --model Qwen/Qwen3-8B --tensor_model_parallel_size $TP\n"},
+	     .refused = "$TP is not set in the script; give --var TP=VALUE"},
+	};
+	CHECK(cases);
+}
+
+static void swift_others(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{SWIFT SWIFT_GRPO "--num_generations 4 --vllm_mode server --use_vllm true --beta 0.0 "
+	                       "--vllm_tensor_parallel_size 2 --deepspeed zero3\n"},
+	     .holds = "rollout.task=grpo rollout.samples=4 rollout.engines=1 rollout.tp=2 "
+	              "rollout.no_reference=1 rollout.no_sleep=1 mbs=1 gbs=2 seq=1536",
+	     .assumes = "the server that generates has one engine"},
+		{{SWIFT "rlhf --rlhf_type gkd --lmbda 1 --model Qwen/Qwen3-8B --use_vllm true --vllm_mode "
+	            "colocate --teacher_model Qwen/Qwen3-32B --max_length 1024\n"},
+	     .holds = "rollout.task=distill rollout.teacher=Qwen/Qwen3-32B rollout.samples=1 seq=1536"},
+		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1,2,3 NPROC_PER_NODE=2 swift sft --model a\n"},
+	     .refused = "CUDA_VISIBLE_DEVICES: 4 devices for 2 processes: layers of a network that are "
+	                "put on several devices (device_map) are not modelled; set NPROC_PER_NODE=4"},
+		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 python swift/cli/sft.py --model a\n"},
+	     .refused = "2 devices for 1 process: layers"},
+		{{SWIFT "sft --model Qwen/Qwen3-Embedding-0.6B\n"}, .refused = "model: retrieval is not"},
+		{{SWIFT "rlhf --rlhf_type other --model a\n"}, .refused = "steps of this method are not"},
+		{{"s/run.sh\nnohup swift sft --model Qwen/Qwen3-8B --max_length 1024 > log 2>&1 &\n"},
+	     .holds = "gpus=1 seq=1024",
+	     .assumes = "one process on one GPU: NPROC_PER_NODE is not set"},
+		{{"s/run.sh\ndlrover-run --nnodes 1:2 --nproc_per_node=4 /opt/lib/swift/cli/sft.py --model "
+	      "Qwen/Qwen3-8B --deepspeed zero1\n"},
+	     .holds = "gpus=8 sharding=zero1"},
+		{{"s/run.sh\nbash -c 'NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-8B'\n"},
+	     .holds = "gpus=4"},
+		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 swift sft --model a\n"},
+	     .refused = "2 devices for 1 process: layers"},
+		{{SWIFT "rlhf --rlhf_type kto --model a\n"}, .refused = "rlhf_type: the passes of KTO"},
+		{{SWIFT "rlhf --rlhf_type ppo --model a\n"}, .refused = "rlhf_type: PPO's step"},
+		{{SWIFT "rlhf --rlhf_type rm --model a\n"}, .refused = "rlhf_type: reward models are not"},
+		{{SWIFT "rlhf --rlhf_type gkd --model a --teacher_model b\n"},
+	     .refused = "lmbda: distillation whose student writes some of its batches"},
+		{{SWIFT "rlhf --rlhf_type gkd --lmbda 0 --model a\n"}, .refused = "teacher_model: "},
+		{{SWIFT "sft --task_type seq_cls --model a\n"}, .refused = "task_type: a classifier"},
+		{{SWIFT "sft --task_type embedding --model a\n"}, .refused = "task_type: retrieval is not"},
+		{{SWIFT "sft --freeze_llm true --model a\n"}, .refused = "freeze_llm: a language model"},
+		{{SWIFT "sft --tuner_type llamapro --model a\n"}, .refused = "the layers that LLaMA-Pro"},
+		{{SWIFT "sft --per_device_train_batch_size 0 --model a\n"},
+	     .refused = "per_device_train_batch_size: it is 0; give a whole number from 1"},
+		{{SWIFT "sft absent.yaml\n"},
+	     .refused = "swift sft: absent.yaml, its configuration, is not"},
+		{{"s/run.sh\nNPROC_PER_NODE=none swift sft --model a\n"}, .refused = "NPROC_PER_NODE"},
+		{{"s/run.sh\nswift infer --model a\n"},
+	     .refused = "swift infer generates texts, and trains nothing; swift sft pt rlhf is read"},
+		{{"s/run.sh\nswift merge_lora --model a\n"}, .refused = "converts checkpoints, and trains"},
+		{{"s/run.sh\nmegatron export --model a\n"}, .refused = "megatron export converts"},
+		{{"s/run.sh\npython swift/cli/eval.py --model a\n"}, .refused = "swift eval evaluates"},
+		/* the words have other meanings, too */
+		{{"s/run.sh\nsrun --backend megatron swift python pretrain_gpt.py --num-layers 2 "
+	      "--hidden-size 64 --num-attention-heads 2 --micro-batch-size 3\n"},
+	     .holds = "mbs=3"},
+	};
+	CHECK(cases);
+}
+
 /* ---- Primus ---- */
 
 #define PRIMUS "px/primus/configs/"
@@ -831,12 +993,13 @@ static void emit_refusals(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(torchtune),      cmocka_unit_test(primus),
-		cmocka_unit_test(megatron_files), cmocka_unit_test(other_files),
-		cmocka_unit_test(post_training),  cmocka_unit_test(neox),
-		cmocka_unit_test(scripts),        cmocka_unit_test(conflicts),
-		cmocka_unit_test(programs),       cmocka_unit_test(no_programs),
-		cmocka_unit_test(emit_refusals),
+		cmocka_unit_test(torchtune),      cmocka_unit_test(swift_trainer),
+		cmocka_unit_test(swift_megatron), cmocka_unit_test(swift_others),
+		cmocka_unit_test(primus),         cmocka_unit_test(megatron_files),
+		cmocka_unit_test(other_files),    cmocka_unit_test(post_training),
+		cmocka_unit_test(neox),           cmocka_unit_test(scripts),
+		cmocka_unit_test(conflicts),      cmocka_unit_test(programs),
+		cmocka_unit_test(no_programs),    cmocka_unit_test(emit_refusals),
 	};
 	return cmocka_run_group_tests_name("launch files", tests, make_scratch, remove_scratch);
 }

@@ -2,6 +2,7 @@
  * file. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -29,13 +30,13 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
 	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
 	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
-	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
-	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
-	lk_rules_trainer[], lk_rules_verl[];
+	lk_rules_ms_swift[], lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[],
+	lk_rules_openrlhf[], lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[],
+	lk_rules_torchtune[], lk_rules_trainer[], lk_rules_verl[];
 extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
-	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
-	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
-	lk_keys_trainer_megatron[], lk_keys_verl[];
+	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_ms_swift[],
+	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[],
+	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[];
 
 #define KEYS(table)                   \
 	.keys = (const lk_key *const[]) { \
@@ -51,6 +52,8 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[]
 static const lk_framework
 	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
+	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
+	         .choose = lk_swift_keys, .after = lk_swift_batches},
 	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
 
 static const lk_framework *const frameworks[] = {
@@ -64,6 +67,7 @@ static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_yaml, .keys = NULL},
 	&(const lk_framework){"automodel", lk_rules_automodel, KEYS(automodel)},
 	&(const lk_framework){"llama-factory", lk_rules_llama_factory_v1, KEYS(llama_factory_v1)},
+	&swift,
 	&llama_factory,
 	&(const lk_framework){"accelerate", lk_rules_accelerate, KEYS(accelerate),
 	                      .after = lk_accelerate_batch},
@@ -108,7 +112,10 @@ static lk_status framework_job(const lk_config *config, const lk_framework *fram
 	if (framework->choose) framework->choose(config, chosen);
 	if (framework->choose) tables = chosen;
 	if (framework->launched) LK_TRY(lk_accelerate_read(config, draft));
+	/* what FSDP checkpoints stays so, whatever gradient_checkpointing says */
+	bool checkpoints = strcasecmp(draft->recompute_text, "true") == 0;
 	if (tables) LK_TRY(lk_draft_read(config, tables, draft));
+	if (checkpoints) lk_copy(draft->recompute_text, sizeof draft->recompute_text, "true");
 	LK_TRY(lk_rules_apply(config, framework->rules, draft, words));
 	if (!tables) return LK_OK; /* its settings are words */
 	LK_TRY(lk_draft_finish(config, draft));
@@ -137,9 +144,18 @@ bool lk_trainer_states(const char *key) {
 	return framework_states(lk_keys_trainer, key);
 }
 
+/* A network or data that are not known are like ones that are not stated. */
+bool lk_swift_states(const char *key) {
+	if (strcmp(key, "model") == 0 || lk_ends_in(key, "dataset")) return false;
+	return framework_states(lk_keys_ms_swift, key) ||
+	       framework_states(lk_keys_ms_swift_megatron, key) || lk_trainer_states(key);
+}
+
 /* The framework whose flags they are. */
 static const lk_framework *framework_of_flags(const lk_config *config) {
 	if (strncmp(config->program, "openrlhf.", 9) == 0) return &openrlhf;
+	if (strncmp(config->program, "swift ", 6) == 0 || strncmp(config->program, "megatron ", 9) == 0)
+		return &swift;
 	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
 }
 
@@ -153,9 +169,10 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	                    .program = program ? program : "",
 	                    .root = &root};
 	const lk_framework *framework = framework_of_flags(&config);
+	if (framework->gather) LK_TRY(framework->gather(&config));
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
-	if (framework == &openrlhf) {
+	if (framework == &openrlhf || framework == &swift) {
 		reading->out->framework = framework->name;
 		return LK_OK;
 	}
@@ -284,6 +301,7 @@ static lk_status config_ready(lk_reading *reading) {
 lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_given *given,
                          lk_words *words) {
 	lk_config config = {.reading = reading, .given = given ? *given : (lk_launch_given){0}};
+	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
 	LK_TRY(config_merge_others(&config));
@@ -296,6 +314,7 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 	                    .file = name,
 	                    .text = lk_arena_strndup(reading->arena, text, size),
 	                    .given = given ? *given : (lk_launch_given){0}};
+	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_document_parse(reading->arena, text, size, name, &config.root, reading->err));
 	if (config.root->kind != LK_JSON_OBJECT)

@@ -38,6 +38,9 @@ lk_status lk_trainer_batches(const lk_config *config, lk_draft *draft);
 lk_status lk_neox_gather(lk_config *config);
 lk_status lk_primus_gather(lk_config *config);
 lk_status lk_megatron_test(const lk_config *config, lk_words *words);
+lk_status lk_swift_gather(lk_config *config);
+lk_status lk_swift_batches(const lk_config *config, lk_draft *draft);
+void lk_swift_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
 void lk_nemo_rl_keys(const lk_config *config, const lk_key *tables[LK_FRAMEWORK_TABLES]);
 lk_status lk_primus_words(const lk_config *config, lk_words *words);
 lk_status lk_titan_words(const lk_config *config, lk_words *words);
@@ -55,6 +58,7 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 bool lk_verl_is(const char *program);
 bool lk_verl_states(const char *key); /* the key says something of the job */
 bool lk_trainer_states(const char *key);
+bool lk_swift_states(const char *key);
 /* Flags to the job of the reading. `program` may be NULL. */
 lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const char *program);
 

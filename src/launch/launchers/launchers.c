@@ -34,15 +34,67 @@ bool lk_launch_nemo(const char *word) {
 	return strcmp(launchers_base_name(word), "nemo") == 0;
 }
 
-const lk_command_of *lk_launch_command(const char *word) {
-	static const lk_command_of commands[] = {{"axolotl", " train "},
-	                                         {"llamafactory-cli", " train "},
-	                                         {"lmf", " train "},
-	                                         {"trl", " sft dpo grpo rloo "},
-	                                         {"automodel", " llm finetune pretrain "}};
-	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-		if (strcmp(launchers_base_name(word), commands[i].name) == 0) return &commands[i];
+const lk_command_of *lk_launch_command(const char *word, const char *next) {
+	static const lk_other_work swift[] = {{"infer", "generates texts"},
+	                                      {"sample", "generates texts"},
+	                                      {"rollout", "generates texts"},
+	                                      {"deploy", "serves a network"},
+	                                      {"app", "serves a network"},
+	                                      {"app-ui", "serves a network"},
+	                                      {"web-ui", "serves a page"},
+	                                      {"export", "converts checkpoints"},
+	                                      {"merge-lora", "converts checkpoints"},
+	                                      {"eval", "evaluates"},
+	                                      {NULL, NULL}};
+	static const lk_command_of commands[] = {
+		{"axolotl", " train ", .configured = true},
+		{"llamafactory-cli", " train ", .configured = true, .ranks = true},
+		{"lmf", " train ", .configured = true},
+		{"trl", " sft dpo grpo rloo ", .configured = false},
+		{"automodel", " llm finetune pretrain ", .configured = true},
+		{"swift", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true,
+	     .spreads = true},
+		{"megatron", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true}};
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		const lk_command_of *command = &commands[i];
+		if (strcmp(launchers_base_name(word), command->name) != 0) continue;
+		/* these words have other meanings, too */
+		bool meant = command->others == NULL || lk_launch_trains(command, next) ||
+		             lk_launch_command_work(command, next) != NULL;
+		return meant ? command : NULL;
+	}
 	return NULL;
+}
+
+bool lk_launch_trains(const lk_command_of *command, const char *next) {
+	char spaced[48];
+	snprintf(spaced, sizeof spaced, " %.40s ", next != NULL ? next : "");
+	return next != NULL && strstr(command->trains, spaced) != NULL;
+}
+
+const char *lk_launch_command_work(const lk_command_of *command, const char *next) {
+	for (const lk_other_work *other = command->others; other && other->name; other++) {
+		size_t n = 0; /* '-' and '_' alike */
+		while (next && next[n] &&
+		       (next[n] == other->name[n] || (next[n] == '_' && other->name[n] == '-')))
+			n++;
+		if (next && next[n] == '\0' && other->name[n] == '\0') return other->work;
+	}
+	return NULL;
+}
+
+/* swift/cli/sft.py, swift.cli._megatron.rlhf: what `swift sft` and `megatron rlhf` run. */
+const lk_command_of *lk_launch_command_file(const char *path, lk_arena *arena, const char **next) {
+	const char *found = strstr(path, "swift/cli/");
+	if (found == NULL) found = strstr(path, "swift.cli.");
+	if (found == NULL || (found > path && found[-1] != '/')) return NULL;
+	const char *at = found + strlen("swift/cli/"), *name = "swift";
+	if (strncmp(at, "_megatron", 9) == 0 && at[9] != '\0') {
+		at += 10;
+		name = "megatron";
+	}
+	*next = lk_arena_strndup(arena, at, strcspn(at, "./"));
+	return *next != NULL ? lk_launch_command(name, *next) : NULL;
 }
 
 lk_launch_own lk_launch_own_script(const char *word) {
@@ -58,9 +110,10 @@ lk_launch_own lk_launch_own_script(const char *word) {
 	return LK_OWN_NONE;
 }
 
-bool lk_launch_starts(const char *word) {
+bool lk_launch_starts(const char *word, const char *next) {
 	int kind = launchers_program(word);
-	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
+	return lk_launch_nemo(word) || lk_launch_command(word, next) != NULL ||
+	       strcmp(word, "ray") == 0 ||
 	       (kind != 0 && kind != LK_LAUNCHER_WRAPPER && kind != LK_LAUNCHER_SHELL) ||
 	       lk_ends_in(word, ".py");
 }
@@ -191,12 +244,13 @@ static struct option split_option(int kind, const lk_word *word) {
 
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
-static bool is_target(int kind, const lk_word *word) {
+static bool is_target(int kind, const lk_word *word, const lk_word *next) {
 	if ((kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_COMPOSER | LK_LAUNCHER_DEEPSPEED |
 	             LK_LAUNCHER_PYTHON | LK_LAUNCHER_SHELL)) != 0 ||
 	    word->unknown != NULL)
 		return true;
-	return launchers_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
+	return launchers_program(word->text) != 0 ||
+	       lk_launch_command(word->text, next != NULL ? next->text : NULL) != NULL ||
 	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
 }
 
@@ -229,7 +283,8 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 	if (key == NULL) return LK_OK;
 	lk_word given = {.text = equals != NULL ? equals + 1 : value, .unknown = words[0].unknown};
 	bool next = equals == NULL && count > 1 && words[1].text[0] != '-' &&
-	            (words[1].unknown != NULL || !is_target(LK_LAUNCHER_ACCELERATE, &words[1]));
+	            (words[1].unknown != NULL ||
+	             !is_target(LK_LAUNCHER_ACCELERATE, &words[1], count > 2 ? &words[2] : NULL));
 	*used = next && strcmp(value, "true") == 0;
 	if (*used) given = words[1];
 	if (given.unknown != NULL) return unknown_value(reading, name, &given);
@@ -247,7 +302,7 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 	for (; i < count && *argument == NULL; i++) {
 		if (strcmp(words[i].text, "--") == 0) continue;
 		if (words[i].text[0] != '-') {
-			if (is_target(kind, &words[i])) break;
+			if (is_target(kind, &words[i], i + 1 < count ? &words[i + 1] : NULL)) break;
 			continue;
 		}
 		struct option o = split_option(kind, &words[i]);
@@ -345,6 +400,7 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
 	}
+	out->alone = kind == LK_LAUNCHER_PYTHON;
 	if (argument != NULL && launchers_program(argument->text) == 0) out->program = argument;
 	if (argument != NULL && launchers_program(argument->text) != 0)
 		out->used--;                                /* python -m torch.distributed.run */

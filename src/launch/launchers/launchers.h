@@ -47,6 +47,7 @@ typedef struct lk_launched {
 	size_t used;            /* words of the launcher, its target included where it is named below */
 	const lk_word *program; /* the training program, NULL if another launcher follows */
 	const lk_word *script;  /* text of bash -c */
+	bool alone;             /* python itself starts the program: one process */
 } lk_launched;
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
@@ -64,15 +65,29 @@ typedef enum lk_launch_own {
 	LK_OWN_TITAN,
 } lk_launch_own;
 lk_launch_own lk_launch_own_script(const char *word);
-/* Whether a word starts a launcher or a python script; NULL-safe. */
-bool lk_launch_starts(const char *word);
+/* Whether a word, with the one after it (may be NULL), starts a launcher, a command or a python
+ * script. */
+bool lk_launch_starts(const char *word, const char *next);
 bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pretrain ... */
-/* A command that trains by what its next word says: axolotl train, trl sft; NULL: none. */
+/* A command that trains by what its next word says: axolotl train, trl sft. */
+typedef struct lk_other_work {
+	const char *name, *work; /* "infer", "generates texts" */
+} lk_other_work;
 typedef struct lk_command_of {
 	const char *name;
-	const char *trains; /* the words that train, each between blanks */
+	const char *trains;          /* the words that train, each between blanks */
+	const lk_other_work *others; /* those that do other work, up to NULL; NULL: not known */
+	bool configured;             /* its settings are in a configuration, or flags in its place */
+	bool ranks;                  /* starts as many processes as NNODES and NPROC_PER_NODE say */
+	bool spreads;                /* a process uses all devices that it sees */
 } lk_command_of;
-const lk_command_of *lk_launch_command(const char *word);
+/* The command that `word` and the one after it (may be NULL) are; NULL: none. */
+const lk_command_of *lk_launch_command(const char *word, const char *next);
+/* The command that a framework's own program is, with the word in *next; NULL: none. */
+const lk_command_of *lk_launch_command_file(const char *path, lk_arena *arena, const char **next);
+bool lk_launch_trains(const lk_command_of *command, const char *next);
+/* What the word does that trains nothing; NULL: it is none of `others`. */
+const char *lk_launch_command_work(const lk_command_of *command, const char *next);
 
 /* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
  */

@@ -133,7 +133,8 @@ static size_t script_started(lk_shell *shell, const lk_words *words, const char 
 		started |= strcmp(words->at[0].text, starters[i]) == 0;
 	for (size_t i = 0; started && i < words->count; i++) {
 		const char *text = words->at[i].text;
-		if (i > 0 && lk_launch_starts(text) && strcmp(text, "srun") != 0) return 0;
+		const char *next = i + 1 < words->count ? words->at[i + 1].text : NULL;
+		if (i > 0 && lk_launch_starts(text, next) && strcmp(text, "srun") != 0) return 0;
 		bool script = false;
 		for (size_t k = 0; k < sizeof endings / sizeof *endings; k++)
 			script |= text[0] != '-' && lk_ends_in(text, endings[k]);

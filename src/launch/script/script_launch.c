@@ -13,6 +13,10 @@ static int script_launch_rank(const lk_words *words) {
 	bool launcher = false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
+		const char *next = i + 1 < words->count ? words->at[i + 1].text : NULL;
+		const lk_command_of *command = program == NULL ? lk_launch_command(word, next) : NULL;
+		if (command != NULL && command->others != NULL)
+			return lk_launch_trains(command, next) ? 3 : 1;
 		size_t length = strlen(word);
 		bool python = length > 3 && strcmp(word + length - 3, ".py") == 0;
 		if (program == NULL && word[0] != '-' && (python || strchr(word, '.') != NULL))
@@ -57,8 +61,9 @@ static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int 
 }
 
 bool lk_script_launches(const char *text) {
-	static const char *const names[] = {"torchrun", "python",    "srun",
-	                                    "mpirun",   "deepspeed", "accelerate"};
+	static const char *const names[] = {
+		"torchrun",  "python",   "srun",       "mpirun",       "deepspeed",   "accelerate",
+		"swift sft", "swift pt", "swift rlhf", "megatron sft", "megatron pt", "megatron rlhf"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strstr(text, names[i]) != NULL) return true;
 	return false;
@@ -69,7 +74,8 @@ static bool script_is_launch(const lk_words *words) {
 	bool text = false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
-		if (lk_launch_starts(word) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
+		const char *next = i + 1 < words->count ? words->at[i + 1].text : NULL;
+		if (lk_launch_starts(word, next) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
 		if (text && lk_script_launches(word)) return true;
 		text = word[0] == '-' && word[1] != '\0' && word[strlen(word) - 1] == 'c';
 	}
