@@ -150,6 +150,28 @@ static bool launch_is_maxtext(const lk_line *line, const char *name) {
 	       line->settings.count > 0;
 }
 
+/* verl's own file in the place of one that is not here: its name says which engine trains. */
+static lk_status launch_verl(lk_line *line, const char *name, const lk_inner_file **inner) {
+	static const char usual[] = "actor_rollout_ref: {}\n", core[] = "model_engine: megatron\n",
+					  omni[] = "model_engine: veomni\n", titan[] = "model_engine: torchtitan\n",
+					  sft[] = "data: {micro_batch_size_per_gpu: 4}\n";
+	static const struct {
+		const char *part, *engine;
+	} engines[] = {{"megatron", core}, {"veomni", omni}, {"torchtitan", titan}};
+	lk_inner_file *file = LK_NEW(line->r->arena, lk_inner_file);
+	const char *text = line->verl == LK_VERL_SFT ? sft : usual, *engine = "";
+	for (size_t i = 0; name != NULL && i < sizeof engines / sizeof *engines; i++)
+		if (strcasestr(name, engines[i].part) != NULL) engine = engines[i].engine;
+	if (file != NULL) file->text = lk_arena_printf(line->r->arena, "%s%s", text, engine);
+	if (file == NULL || file->text == NULL) return lk_oom(line->r->err);
+	file->name = line->verl == LK_VERL_SFT ? "sft_trainer.yaml" : "ppo_trainer.yaml";
+	file->size = strlen(file->text);
+	*inner = file;
+	if (*engine == '\0') return LK_OK;
+	return lk_launch_assume(line->r, "%.*s, by the name of %.100s, which is not here",
+	                        (int)strlen(engine) - 1, engine, name);
+}
+
 /* The configuration that the program reads; *found false where it is not here and the line may do
  * without. */
 static lk_status launch_configured(lk_line *line, bool *found) {
@@ -170,17 +192,7 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 		                        "tokens and full recomputation: %.100s is not here",
 		                        name));
 	}
-	if (path == NULL && inner == NULL && line->hydra) {
-		static const char fsdp[] = "actor_rollout_ref: {}\n",
-						  megatron[] = "actor_rollout_ref: {actor: {strategy: megatron}}\n";
-		static const lk_inner_file usual = {"ppo_trainer.yaml", fsdp, sizeof fsdp - 1, NULL},
-								   core = {"ppo_megatron_trainer.yaml", megatron,
-		                                   sizeof megatron - 1, NULL};
-		inner = name != NULL && strcasestr(name, "megatron") ? &core : &usual;
-		if (inner == &core)
-			LK_TRY(lk_launch_assume(
-				reading, "strategy megatron, by the name of %.100s, which is not here", name));
-	}
+	if (path == NULL && inner == NULL && line->hydra) LK_TRY(launch_verl(line, name, &inner));
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, LK_LAUNCH_NO_FILE);
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */

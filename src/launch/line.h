@@ -19,6 +19,7 @@ typedef struct lk_line {
 	const char *name;          /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
 	bool hydra;             /* verl's settings follow it as words, key=value */
+	lk_verl_kind verl;      /* which of verl's programs it is */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */
 	const char *configs;    /* folder of the configurations that a starter names; NULL: as named */

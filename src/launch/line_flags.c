@@ -70,6 +70,27 @@ lk_status lk_line_join_hydra(lk_line *line) {
 	return line->config != NULL ? LK_OK : lk_oom(line->r->err);
 }
 
+/* A value that is not known: of a path that names a network its end does, the number of GPUs is
+ * open, and what says nothing of the job is noted: *word then has no text. */
+static lk_status line_unknown(lk_line *line, const char *name, const char *key, lk_word *word) {
+	const char *end = lk_launch_known_end(word), *fact = lk_program_fact(line->name, key);
+	bool network = fact != NULL && lk_fact_names_network(fact);
+	if (network && end != NULL) {
+		LK_TRY(lk_launch_assume(line->r, "%.60s: the network is that of the end of %.80s", name,
+		                        word->text));
+		*word = (lk_word){.text = end};
+		return LK_OK;
+	}
+	bool counts = fact != NULL && (strcmp(fact, "nodes") == 0 || strcmp(fact, "per_node") == 0);
+	if (fact != NULL && !counts && !(network && !line->hydra))
+		return lk_launch_unknown_value(line->r, name, word);
+	word->text = NULL;
+	return lk_launch_note(line->r, name,
+	                      counts ? "its value is not known: the GPUs are those of --gpus, or as "
+	                               "many as the degrees need"
+	                             : "its value is not known");
+}
+
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
  * value value. */
 static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
@@ -86,15 +107,13 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 		return lk_launch_skip(line->r, name, "its words follow after --");
 	for (char *c = key; *c; c++)
 		if (*c == '-') *c = '_';
-	if (*used > 0 && words[0].unknown != NULL && line->hydra && lk_verl_states(key))
-		return lk_launch_unknown_value(line->r, name, &words[0]);
-	if (*used > 0 && words[0].unknown != NULL) {
-		if (!lk_trainer_states(key) || strcmp(key, "model_name_or_path") == 0)
-			return lk_launch_note(line->r, name, "its value is not known");
-		return lk_launch_unknown_value(line->r, name, &words[0]);
+	lk_word first = *used > 0 ? words[0] : (lk_word){.text = ""};
+	if (first.unknown != NULL) {
+		LK_TRY(line_unknown(line, name, key, &first));
+		if (first.text == NULL) return LK_OK;
 	}
 	if (*used > 0) {
-		value.text = words[0].text;
+		value.text = first.text;
 		value.kind = lk_yaml_scalar(value.text, &value.number);
 	}
 	if (value.kind == LK_JSON_STRING && *value.text == '{') { /* a map: JSON */
@@ -144,11 +163,24 @@ static lk_status line_flag(lk_line *line, const lk_word *words, size_t count, si
 	return line_named(line, alone, &value, 1, &values);
 }
 
-/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. */
+/* Whether a setting of verl's chooses one of the files of a group, and is no value: optim=megatron,
+ * model=hf_model, actor@actor_rollout_ref.actor=megatron_actor. */
+static bool line_chooses_file(const char *name) {
+	static const char *const groups[] = {"optim", "model", "profiler", "data", "critic", "reward"};
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+		if (strcmp(name, groups[i]) == 0) return true;
+	return strchr(name, '@') != NULL;
+}
+
+/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. Of
+ * verl's groups engine= says what model_engine= does. */
 static lk_status line_override(lk_line *line, const lk_word *word) {
 	size_t length = strcspn(word->text, "="), plus = strspn(word->text, "+"), used;
-	char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
+	const char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
 	lk_word value = *word;
+	if (name && line->hydra && line_chooses_file(name))
+		return lk_launch_skip(line->r, name, "a choice of default settings");
+	if (name && line->hydra && strcmp(name, "engine") == 0) name = "model_engine";
 	value.text += length + 1;
 	return name ? line_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
 }

@@ -21,7 +21,8 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
 		line->dotted.dialect = LK_DIALECT_BRIDGE;
-	line->hydra = lk_verl_is(name);
+	line->verl = lk_verl_is(name);
+	line->hydra = line->verl != LK_VERL_NONE;
 	line->configured =
 		line->hydra || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {

@@ -14,8 +14,9 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/noun.h"
 #include "base/text.h"
-#include "launch/config/config.h"
+#include "launch/config/tables.h"
 #include "model/read/read.h"
 
 /* ---- facts ---- */
@@ -170,10 +171,11 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
 	bool exact;
-	const lk_key *key = draft_key(tables, setting->path, &exact);
+	const char *path = lk_name_of(config->names, setting->path);
+	const lk_key *key = draft_key(tables, path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
+	const char *near = exact ? NULL : draft_near(tables, path, key == NULL);
 	if (near || (!key && !draft_off(setting->value)))
 		return lk_launch_unknown(reading, setting->path, near);
 	if (!key) return LK_OK;
@@ -410,6 +412,27 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
+/* Micro-batches of as many tokens as fit: so many sequences that they divide those of a rank. */
+static lk_status draft_fit_micro(const lk_config *config, lk_draft *draft) {
+	const lk_launch *out = config->reading->out;
+	lk_job *job = &draft->job;
+	int64_t gpus = out->gpus > 0 ? out->gpus : out->gpus_assumed, block = 1;
+	lk_launch_least_gpus(job, 1, &block);
+	if (draft->mbs_most <= 0 || job->gbs <= 0) return LK_OK;
+	int64_t replicas = gpus > block ? gpus / block : 1, each = job->gbs / replicas;
+	if (each == 0 || job->gbs % replicas != 0) return LK_OK;
+	int64_t fit = draft->mbs_most < each ? draft->mbs_most : each;
+	while (each % fit != 0) fit--;
+	LK_ASSERT(fit >= 1);
+	job->mbs = (int)fit;
+	if (fit == draft->mbs_most) return LK_OK;
+	return lk_launch_assume(config->reading,
+	                        "micro-batches of %d %s, which divide the %lld of a rank: %d would fit "
+	                        "in the tokens of one",
+	                        job->mbs, lk_noun(job->mbs, "sequence", "sequences"), (long long)each,
+	                        draft->mbs_most);
+}
+
 /* The name of a published DeepSpeed configuration gives its stage and offload.
  * zero3_bf16_cpuoffload_all and ds_z3_offload offload parameters and optimizer states,
  * zero3_bf16_cpuoffload_params only parameters, lower stages only optimizer states. */
@@ -483,6 +506,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	draft_pipeline(draft);
 	LK_TRY(draft_recompute(config, draft));
 	LK_TRY(draft_gpus(config, draft));
+	LK_TRY(draft_fit_micro(config, draft));
 	draft_sharding(draft);
 	LK_TRY(draft_offload(config, draft));
 	/* these losses work on logits in place */

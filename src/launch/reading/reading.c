@@ -97,6 +97,37 @@ lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length)
 	return LK_OK;
 }
 
+/* After the last expansion of a text: "$NAME", "${...}", "$(...)", "`...`". */
+static const char *reading_after_expansions(const char *text) {
+	const char *rest = text;
+	for (const char *at = text; *at; at++) {
+		if (*at == '`') rest = at + 1;
+		if (*at != '$') continue;
+		char open = at[1], close = open == '{' ? '}' : ')';
+		if (open != '{' && open != '(') {
+			for (at++; isalnum((unsigned char)*at) || *at == '_'; at++) {}
+			rest = at--;
+			continue;
+		}
+		int depth = 0;
+		for (at++; *at; at++) {
+			depth += (*at == open) - (*at == close);
+			if (depth == 0) break;
+		}
+		if (*at == '\0') return at;
+		rest = at + 1;
+	}
+	return rest;
+}
+
+const char *lk_launch_known_end(const lk_word *word) {
+	const char *rest = reading_after_expansions(word->text);
+	if (word->unknown == NULL || rest == word->text || *rest != '/') return NULL;
+	rest += strspn(rest, "/");
+	size_t length = strlen(rest);
+	return length > 0 && rest[length - 1] != '/' && !strpbrk(rest, " \t\n") ? rest : NULL;
+}
+
 lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
 	const char *at = strchr(value->text, '$');
 	at = at != NULL ? at + 1 + (at[1] == '{') : "";

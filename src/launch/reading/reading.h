@@ -77,6 +77,9 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
                                bool certain);
 /* Notes that a node starts another number of processes than the environment shows it devices. */
 lk_status lk_launch_name_visible(lk_reading *reading, int processes);
+/* The end of a path whose beginning is not known: "models/Qwen3-8B" of "$HOME/models/Qwen3-8B";
+ * NULL: all of the word is unknown, or its end is. */
+const char *lk_launch_known_end(const lk_word *word);
 /* Refuses a flag whose value is not known, and asks for the variable by name. */
 lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value);
 /* stages.c: divides the layers of a network among the stages of job->pp and job->vp as frameworks
