@@ -16,6 +16,7 @@ typedef struct lk_line {
 	const char *config;        /* a configuration that the program reads; NULL: none */
 	const char *also;          /* lines: configurations that are merged over it; NULL: none */
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
+	const lk_word *unknown;    /* the program, where it is not known; NULL: it is */
 	const char *name;          /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
 	bool hydra;             /* verl's settings follow it as words, key=value */

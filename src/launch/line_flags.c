@@ -132,6 +132,11 @@ static lk_status line_named(lk_line *line, const char *name, const lk_word *word
 	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN || strcmp(name, "job.config_file") == 0 ||
 	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
 		return lk_line_titan_flag(line, name, words, count, used);
+	if (strcmp(name, "accelerate_config") == 0 && count > 0 && words[0].unknown == NULL) {
+		line->ranks.accelerate = words[0].text; /* of trl: fsdp2, zero3, a path */
+		*used = 1;
+		return LK_OK;
+	}
 	if (line_is_config(line, name, words, count)) {
 		line->config = words[0].text;
 		*used = 1;
@@ -224,7 +229,7 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 			if (!word->empty_if_unset) {
 				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
 				        word->unknown);
-				return lk_hint(line->r->err, "write its text into the script");
+				return lk_launch_ask_value(line->r, word, "write its text into the script");
 			}
 			LK_TRY(lk_launch_note(
 				line->r, word->text,

@@ -17,6 +17,7 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	const char *work = lk_launch_other_work(word->text);
 	line->program = true;
 	line->name = name;
+	line->unknown = word->unknown != NULL ? word : NULL;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
@@ -110,13 +111,19 @@ lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_
 	line->name = command->name;
 	if (strcmp(command->name, "trl") == 0) {
 		line->configured = false;
-		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		static const char *const scripts[] = {"sft.py",  "dpo.py", "grpo.py",
+		                                      "rloo.py", "kto.py", "reward.py"};
 		for (size_t i = 0; word != NULL && i < sizeof scripts / sizeof *scripts; i++)
 			if (strncmp(scripts[i], word->text, strcspn(scripts[i], ".")) == 0)
 				line->name = scripts[i]; /* which it runs */
 	}
 	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(line_own_ranks(line));
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
+	if (word != NULL && strstr(word->text, "serve") != NULL) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
+		        "%s%sserves a network, and trains nothing", command->name, spaced);
+		return lk_hint(line->r->err, "give the launch of a training");
+	}
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",
 	        command->name, spaced);
 	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);

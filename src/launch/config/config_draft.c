@@ -538,8 +538,9 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->pp == 0) job->pp = 1;
 	if (job->cp == 0) job->cp = 1;
 	if (*draft->network)
-		LK_TRY(
-			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
+		LK_TRY(lk_launch_network_of_file(reading,
+		                                 *draft->network_key ? draft->network_key : "model",
+		                                 draft->network, config->file));
 	LK_ASSERT(job->tp > 0 && job->pp > 0 && job->cp > 0 && *job->stack);
 	LK_ASSERT(job->sharding >= LK_SHARD_NONE && job->sharding <= LK_SHARD_ZERO3);
 	*reading->out->job = *job;

@@ -38,7 +38,7 @@ const lk_command_of *lk_launch_command(const char *word) {
 	static const lk_command_of commands[] = {{"axolotl", " train "},
 	                                         {"llamafactory-cli", " train "},
 	                                         {"lmf", " train "},
-	                                         {"trl", " sft dpo grpo rloo "},
+	                                         {"trl", " sft dpo grpo rloo kto reward "},
 	                                         {"automodel", " llm finetune pretrain "}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (strcmp(launchers_base_name(word), commands[i].name) == 0) return &commands[i];
@@ -60,7 +60,8 @@ lk_launch_own lk_launch_own_script(const char *word) {
 
 bool lk_launch_starts(const char *word) {
 	int kind = launchers_program(word);
-	return lk_launch_nemo(word) || lk_launch_command(word) != NULL || strcmp(word, "ray") == 0 ||
+	return lk_launch_nemo(word) || lk_launch_command(word) != NULL ||
+	       strcmp(launchers_base_name(word), "ray") == 0 ||
 	       (kind != 0 && kind != LK_LAUNCHER_WRAPPER && kind != LK_LAUNCHER_SHELL) ||
 	       lk_ends_in(word, ".py");
 }
@@ -82,6 +83,10 @@ static lk_status launchers_read_count(lk_reading *reading, const char *option, c
                                       bool fail, int *out) {
 	if (value->unknown != NULL && launchers_counts_gpus(value->text))
 		return lk_launch_assume(reading, "all GPUs of a node, which a command counts (--gpus)");
+	if (value->argument)
+		return lk_launch_note(reading, option,
+		                      "an argument of the script: the GPUs are those of --gpus, or of a "
+		                      "node (arguments after --)");
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
 	const char *colon = strrchr(value->text, ':'),
 			   *number = colon != NULL ? colon + 1 : value->text;
@@ -178,7 +183,9 @@ static struct option split_option(int kind, const lk_word *word) {
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
 	struct option o = {
 		.row = find_option(kind, name, length, false),
-		.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
+		.value = {.text = equals != NULL ? equals + 1 : "",
+	              .unknown = word->unknown,
+	              .argument = word->argument}};
 	bool glued =
 		o.row == NULL && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {
@@ -303,16 +310,24 @@ const char *lk_launch_other_work(const char *program) {
 	             {"export", "converts checkpoints"},
 	             {"quantize", "converts checkpoints"},
 	             {"prune", "converts checkpoints"},
+	             {"to_universal", "converts checkpoints"},
+	             {"model_merger", "converts checkpoints"},
+	             {"lora_combiner", "converts checkpoints"},
+	             {"interactive_chat", "serves a network"},
+	             {"serve_", "serves a network"},
 	             {"preprocess", "prepares data"},
 	             {"mmlu", "evaluates"},
 	             {"validate", "evaluates"},
+	             {"_eval", "evaluates"},
 	             {"evaluat", "evaluates"},
 	             {"msdp", "generates texts"},
 	             {"merge_datasets", "prepares data"},
 	             {"checkpoint/util", "converts checkpoints"},
 	             {"lm_eval", "evaluates"},
 	             {"benchmark_", "measures"}};
-	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
+	const char *base = launchers_base_name(program);
+	bool module = base == program && !lk_ends_in(base, ".py") && strchr(base, '.') != NULL;
+	if (module) base = strrchr(base, '.') + 1; /* verl.trainer.main_generation */
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)

@@ -128,17 +128,22 @@ const char *lk_launch_known_end(const lk_word *word) {
 	return length > 0 && rest[length - 1] != '/' && !strpbrk(rest, " \t\n") ? rest : NULL;
 }
 
-lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+lk_status lk_launch_ask_value(lk_reading *reading, const lk_word *value, const char *otherwise) {
 	const char *at = strchr(value->text, '$');
 	at = at != NULL ? at + 1 + (at[1] == '{') : "";
 	size_t length = 0;
 	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
 	if (length > 0 && isdigit((unsigned char)*at))
 		return lk_hint(reading->err, "give the script's arguments after --");
 	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
-	return lk_hint(reading->err, "write the value into the script, or give the variable that holds "
-	                             "it: --var NAME=VALUE");
+	return lk_hint(reading->err, "%s", otherwise);
+}
+
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
+	return lk_launch_ask_value(reading, value,
+	                           "write the value into the script, or give the variable that holds "
+	                           "it: --var NAME=VALUE");
 }
 
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name) {

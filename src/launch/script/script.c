@@ -385,6 +385,10 @@ static lk_status script_launches_nothing(const lk_script_sought *sought, bool st
 		        sought->ended);
 		return lk_hint(err, "give what it asks for: --var NAME=VALUE, arguments after --");
 	}
+	if (sought->other != NULL && sought->missing == NULL) {
+		lk_fail(err, LK_ERR_INPUT, where, "%s, and trains nothing", sought->other);
+		return lk_hint(err, "give the script that launches the training");
+	}
 	lk_fail(err, LK_ERR_INPUT, where,
 	        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
 	if (sought->missing == NULL) return lk_hint(err, "give the script that launches the training");

@@ -18,6 +18,7 @@ typedef struct lk_script_sought {
 	const char *reads_by; /* what IFS is for it; NULL: what it is anyway */
 	size_t option;        /* of the arguments, which getopts reads next */
 	const char *missing;  /* a script that this one runs and that is not here; NULL: none */
+	const char *other;    /* what the last command does that trains nothing; NULL: not known */
 	int ended;            /* line of the exit that ends the script; 0: none */
 	lk_words words;
 	int line; /* of the launch */
