@@ -287,8 +287,8 @@ static lk_status launch_finish_line(lk_line *line) {
 	if (line->unknown != NULL && !line->any_flag && line->config == NULL) {
 		if (reading->missing == NULL)
 			return lk_launch_unknown_value(reading, "the program", line->unknown);
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "the training is in another file, %.80s",
-		        reading->missing);
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "the training is in another file, %.80s", reading->missing);
 		return lk_hint(reading->err, "put that file next to the script, or give it");
 	}
 	LK_TRY(lk_line_join_hydra(line));

@@ -86,8 +86,7 @@ static lk_status line_unknown(lk_line *line, const char *name, const char *key, 
 		return lk_launch_unknown_value(line->r, name, word);
 	word->text = NULL;
 	return lk_launch_note(line->r, name,
-	                      counts ? "its value is not known: the GPUs are those of --gpus, or as "
-	                               "many as the degrees need"
+	                      counts ? "its value is not known: the default is taken, or --gpus"
 	                             : "its value is not known");
 }
 

@@ -501,7 +501,8 @@ static void post_training(void **state) {
 		 */
 		{{"ray.sh\nsrun --nodes=1 --ntasks=1 bash -c \"pip install ray && /opt/bin/ray job submit "
 	      "--address=a -- python3 -m openrlhf.cli.train_ppo_ray --actor.num_nodes 2 "
-	      "--actor.num_gpus_per_node 4 --actor.model_name_or_path Qwen/Qwen3-8B --data.max_len 4096 "
+	      "--actor.num_gpus_per_node 4 --actor.model_name_or_path Qwen/Qwen3-8B --data.max_len "
+	      "4096 "
 	      "--rollout.max_new_tokens 3072 --train.batch_size 96 --train.dynamic_batch_enable "
 	      "--train.max_tokens_per_gpu 20480 --ds.ring_attn_size 2 --algo.advantage.estimator rloo "
 	      "--train.colocate_all --vllm.num_engines 8 --ds.adam_offload\"\n"},
@@ -516,7 +517,8 @@ static void post_training(void **state) {
 		{{"ray.sh\npython3 -m openrlhf.cli.lora_combiner --model_path Qwen/Qwen3-8B\n"},
 	     .refused = "openrlhf.cli.lora_combiner converts checkpoints, and trains nothing"},
 		/* TRL: variants of its scripts, OpenEnv's flags, named configurations, other work */
-		{{"trl.sh\npython examples/scripts/dpo_vlm.py --model_name_or_path Qwen/Qwen2.5-VL-3B-Instruct "
+		{{"trl.sh\npython examples/scripts/dpo_vlm.py --model_name_or_path "
+	      "Qwen/Qwen2.5-VL-3B-Instruct "
 	      "--per_device_train_batch_size 2\n"},
 	     .holds = "mbs=4 dpo=1 seq=1024"},
 		{{"trl.sh\nCUDA_VISIBLE_DEVICES=1 python scripts/openenv/play.py --model Qwen/Qwen3-0.6B "
@@ -538,18 +540,18 @@ static void post_training(void **state) {
 
 /* ---- verl ---- */
 
-#define STEP(rest)                                                                              \
-	"v.sh\nDEVICE=${DEVICE:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo "   \
+#define STEP(rest)                                                                                 \
+	"v.sh\nDEVICE=${DEVICE:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo "      \
 	"gpu)}\nRUN=(python3)\nif [ \"$DEVICE\" = gpu ]; then RUN=(uv run --extra vllm python3); fi\n" \
-	"case \"$DEVICE\" in\n  gpu) N=${N:-8} ;;\n  npu) N=16 ;;\nesac\n"                           \
-	"\"${RUN[@]}\" -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "                       \
-	"actor_rollout_ref.model.path=$HOME/models/Qwen3-8B data.max_prompt_length=1024 "            \
+	"case \"$DEVICE\" in\n  gpu) N=${N:-8} ;;\n  npu) N=16 ;;\nesac\n"                             \
+	"\"${RUN[@]}\" -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "                         \
+	"actor_rollout_ref.model.path=$HOME/models/Qwen3-8B data.max_prompt_length=1024 "              \
 	"data.max_response_length=3072 actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=$N " rest \
 	" \"$@\"\n"
-#define SFT(rest)                                                                                 \
-	"s.sh\nif [ \"$#\" -lt 1 ]; then exit 1; fi\ntorchrun --nproc_per_node=$1 -m "                   \
-	"verl.trainer.sft_trainer data.train_files=$HOME/x model.path=Qwen/Qwen3-8B optim=megatron " rest \
-	"\n"
+#define SFT(rest)                                                                  \
+	"s.sh\nif [ \"$#\" -lt 1 ]; then exit 1; fi\ntorchrun --nproc_per_node=$1 -m " \
+	"verl.trainer.sft_trainer data.train_files=$HOME/x model.path=Qwen/Qwen3-8B "  \
+	"optim=megatron " rest "\n"
 
 static void verl(void **state) {
 	(void)state;
@@ -561,8 +563,9 @@ static void verl(void **state) {
 	     .holds = "framework=verl gpus=8 seq=4096 gbs=64 mbs=4 names=models/Qwen3-8B "
 	              "sharding=zero3 stack=fsdp rollout.task=grpo rollout.samples=4",
 	     .assumes = "micro-batches of 4 sequences, which divide the 8 of a rank: 5 would fit"},
-		{{STEP("model_engine=megatron actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 "
-	           "'+actor_rollout_ref.actor.megatron.override_transformer_config.x={*}'")},
+		{{STEP(
+			 "model_engine=megatron actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 "
+			 "'+actor_rollout_ref.actor.megatron.override_transformer_config.x={*}'")},
 	     .holds = "tp=2 stack=megatron sharding=zero1"},
 		{{STEP("--config-name=ppo_megatron_trainer.yaml")},
 	     .holds = "stack=megatron",
@@ -573,7 +576,7 @@ static void verl(void **state) {
 		{{STEP("distillation.enabled=True distillation.nnodes=1 distillation.n_gpus_per_node=2 "
 	           "+distillation.teacher_models.one.model_path=Qwen/Qwen3-32B")},
 	     .holds = "rollout.task=distill rollout.teacher=Qwen/Qwen3-32B rollout.teacher_gpus=2"},
-		{{STEP("trainer.nnodes=$NODES")}, .holds = "gpus=0", .assumes = "--gpus"},
+		{{STEP("trainer.nnodes=$NODES")}, .holds = "gpus=8", .assumes = "or --gpus"},
 		{{STEP("data.train_batch_size=$BATCH")}, .refused = "give --var BATCH=VALUE"},
 		{{STEP("data.train_batch_size=$BATCH")}, .vars = "BATCH=64", .holds = "gpus=8"},
 		/* supervised fine-tuning, on as many GPUs as an argument says */

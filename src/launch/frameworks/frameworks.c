@@ -133,10 +133,11 @@ lk_verl_kind lk_verl_is(const char *program) {
 	static const struct {
 		const char *part;
 		lk_verl_kind kind;
-	} programs[] = {
-		{"main_ppo", LK_VERL_STEP},           {"main_dapo", LK_VERL_STEP},
-		{"fully_async_main", LK_VERL_STEP},   {"sft_trainer", LK_VERL_SFT},
-		{"one_step_off_policy", LK_VERL_STEP}};
+	} programs[] = {{"main_ppo", LK_VERL_STEP},
+	                {"main_dapo", LK_VERL_STEP},
+	                {"fully_async_main", LK_VERL_STEP},
+	                {"sft_trainer", LK_VERL_SFT},
+	                {"one_step_off_policy", LK_VERL_STEP}};
 	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
 		if (strstr(program, programs[i].part) != NULL) return programs[i].kind;
 	return LK_VERL_NONE;

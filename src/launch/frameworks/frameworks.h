@@ -14,9 +14,9 @@ enum { LK_FRAMEWORK_TABLES = 5 }; /* of keys, and NULL at their end */
 typedef struct lk_framework {
 	const char *name;
 	const lk_rule *rules;
-	const lk_key *const *keys; /* ends with NULL; NULL: its own function reads them */
+	const lk_key *const *keys;      /* ends with NULL; NULL: its own function reads them */
 	const struct lk_renamed *names; /* other names of its keys; NULL: none */
-	bool launched;             /* by accelerate, whose file states the layout */
+	bool launched;                  /* by accelerate, whose file states the layout */
 	/* Before the settings: files that it names are merged in. May be NULL. */
 	lk_status (*gather)(lk_config *config);
 	/* What is left to do with the finished job. May be NULL. */

@@ -181,11 +181,10 @@ static struct option split_option(int kind, const lk_word *word) {
 	LK_ASSERT(word->text[0] == '-');
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-	struct option o = {
-		.row = find_option(kind, name, length, false),
-		.value = {.text = equals != NULL ? equals + 1 : "",
-	              .unknown = word->unknown,
-	              .argument = word->argument}};
+	struct option o = {.row = find_option(kind, name, length, false),
+	                   .value = {.text = equals != NULL ? equals + 1 : "",
+	                             .unknown = word->unknown,
+	                             .argument = word->argument}};
 	bool glued =
 		o.row == NULL && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {

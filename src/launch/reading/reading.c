@@ -105,7 +105,8 @@ static const char *reading_after_expansions(const char *text) {
 		if (*at != '$') continue;
 		char open = at[1], close = open == '{' ? '}' : ')';
 		if (open != '{' && open != '(') {
-			for (at++; isalnum((unsigned char)*at) || *at == '_'; at++) {}
+			for (at++; isalnum((unsigned char)*at) || *at == '_'; at++) {
+			}
 			rest = at--;
 			continue;
 		}

@@ -37,10 +37,10 @@ typedef struct lk_reading {
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
 	bool script;    /* what is read is a script that somebody wrote */
-	const char *missing;          /* a file that the script reads and that is not here; NULL: none */
-	lk_inner_file *files;         /* that the script writes itself, the last one first */
-	lk_launch_ranks batch;        /* of the job of a cluster that a configuration describes */
-	const char *accelerate;       /* the file that accelerate is launched with; NULL: none */
+	const char *missing;    /* a file that the script reads and that is not here; NULL: none */
+	lk_inner_file *files;   /* that the script writes itself, the last one first */
+	lk_launch_ranks batch;  /* of the job of a cluster that a configuration describes */
+	const char *accelerate; /* the file that accelerate is launched with; NULL: none */
 	const char *accelerate_flags; /* and what its flags say; NULL: nothing */
 } lk_reading;
 
