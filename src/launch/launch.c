@@ -167,24 +167,25 @@ static bool launch_is_maxtext(const lk_line *line, const char *name) {
 
 /* verl's own file in the place of one that is not here: its name says which engine trains. */
 static lk_status launch_verl(lk_line *line, const char *name, const lk_inner_file **inner) {
-	static const char usual[] = "actor_rollout_ref: {}\n", core[] = "model_engine: megatron\n",
-					  omni[] = "model_engine: veomni\n", titan[] = "model_engine: torchtitan\n",
-					  sft[] = "data: {micro_batch_size_per_gpu: 4}\n";
-	static const struct {
-		const char *part, *engine;
-	} engines[] = {{"megatron", core}, {"veomni", omni}, {"torchtitan", titan}};
-	lk_inner_file *file = LK_NEW(line->r->arena, lk_inner_file);
-	const char *text = line->verl == LK_VERL_SFT ? sft : usual, *engine = "";
+	static const char *const engines[] = {"megatron", "veomni", "torchtitan"};
+	bool sft = line->verl == LK_VERL_SFT;
+	const char *engine = NULL, *text = sft ? "data: {micro_batch_size_per_gpu: 4}\n" : "";
 	for (size_t i = 0; name != NULL && i < sizeof engines / sizeof *engines; i++)
-		if (strcasestr(name, engines[i].part) != NULL) engine = engines[i].engine;
-	if (file != NULL) file->text = lk_arena_printf(line->r->arena, "%s%s", text, engine);
-	if (file == NULL || file->text == NULL) return lk_oom(line->r->err);
-	file->name = line->verl == LK_VERL_SFT ? "sft_trainer.yaml" : "ppo_trainer.yaml";
-	file->size = strlen(file->text);
+		if (strcasestr(name, engines[i]) != NULL) engine = engines[i];
+	lk_inner_file *file = LK_NEW(line->r->arena, lk_inner_file);
+	if (engine != NULL && sft)
+		text = lk_arena_printf(line->r->arena, "%smodel_engine: %s\n", text, engine);
+	else if (engine != NULL)
+		text =
+			lk_arena_printf(line->r->arena, "actor_rollout_ref: {actor: {strategy: %s}}\n", engine);
+	else if (!sft) text = "actor_rollout_ref: {}\n";
+	if (file == NULL || text == NULL) return lk_oom(line->r->err);
+	*file = (lk_inner_file){
+		.name = sft ? "sft_trainer.yaml" : "ppo_trainer.yaml", .text = text, .size = strlen(text)};
 	*inner = file;
-	if (*engine == '\0') return LK_OK;
-	return lk_launch_assume(line->r, "%.*s, by the name of %.100s, which is not here",
-	                        (int)strlen(engine) - 1, engine, name);
+	if (engine == NULL) return LK_OK;
+	return lk_launch_assume(line->r, "strategy %s, by the name of %.100s, which is not here",
+	                        engine, name);
 }
 
 /* The configuration that the program reads; *found false where it is not here and the line may do

@@ -569,7 +569,7 @@ static void verl(void **state) {
 	     .holds = "tp=2 stack=megatron sharding=zero1"},
 		{{STEP("--config-name=ppo_megatron_trainer.yaml")},
 	     .holds = "stack=megatron",
-	     .assumes = "model_engine: megatron, by the name of ppo_megatron_trainer.yaml"},
+	     .assumes = "strategy megatron, by the name of ppo_megatron_trainer.yaml"},
 		{{STEP("model_engine=veomni actor_rollout_ref.actor.veomni.ulysses_parallel_size=2 "
 	           "actor_rollout_ref.actor.veomni.expert_parallel_size=4")},
 	     .holds = "cp=2 ep=4 stack=fsdp"},
@@ -584,6 +584,10 @@ static void verl(void **state) {
 	     .holds = "framework=verl-sft cp=2 gbs=256 seq=1024 sharding=zero3 recompute=full "
 	              "gpus=0 assumed=8",
 	     .assumes = "an argument of the script"},
+		{{"sp.sh\ntorchrun --nproc_per_node=8 -m verl.trainer.sft_trainer "
+	      "model.path=Qwen/Qwen2.5-1.5B engine.ulysses_sequence_parallel_size=4\n"},
+	     .holds = "cp=4 cp_kind=ulysses gpus=8",
+	     .assumes = "2 key-value heads, which Ulysses repeats for 4 ranks"},
 		{{SFT("engine=megatron engine.pipeline_model_parallel_size=2 data.use_dynamic_bsz=False "
 	          "data.micro_batch_size_per_gpu=2 data.train_batch_size=64 data.max_length=2048")},
 	     .holds = "pp=2 mbs=2 gbs=64 seq=2048 stack=megatron sharding=zero1"},

@@ -426,11 +426,36 @@ static lk_status draft_fit_micro(const lk_config *config, lk_draft *draft) {
 	LK_ASSERT(fit >= 1);
 	job->mbs = (int)fit;
 	if (fit == draft->mbs_most) return LK_OK;
+	return lk_launch_assume(
+		config->reading,
+		"%smicro-batches of %d %s, which divide the %lld of a rank: %d would fit "
+		"in the tokens of one",
+		*draft->rollout.task ? "the training alone (--task sft) has " : "", job->mbs,
+		lk_noun(job->mbs, "sequence", "sequences"), (long long)each, draft->mbs_most);
+}
+
+/* Ulysses with fewer key-value heads than ranks repeats them; it is priced as a ring between groups
+ * that exchange as many as there are. */
+static lk_status draft_heads(const lk_config *config, lk_draft *draft) {
+	lk_job *job = &draft->job;
+	lk_model model = job->model;
+	if (job->cp_kind != LK_CP_ULYSSES || job->cp <= 1 || job->cp_heads > 0) return LK_OK;
+	if (model.layers == 0 && lk_model_preset(draft->network, &model, NULL) != LK_OK) return LK_OK;
+	int heads = model.kv_heads, rest = job->cp;
+	if (heads <= 0 || job->tp > 1 || heads % job->cp == 0) return LK_OK;
+	while (rest > 0) { /* the greatest common divisor */
+		int next = heads % rest;
+		heads = rest;
+		rest = next;
+	}
+	if (heads > 1) job->cp_heads = heads;
+	else job->cp_kind = LK_CP_RING;
 	return lk_launch_assume(config->reading,
-	                        "micro-batches of %d %s, which divide the %lld of a rank: %d would fit "
-	                        "in the tokens of one",
-	                        job->mbs, lk_noun(job->mbs, "sequence", "sequences"), (long long)each,
-	                        draft->mbs_most);
+	                        "%d %s, which Ulysses repeats for %d ranks, are priced as a ring of "
+	                        "groups of %d",
+	                        model.kv_heads,
+	                        lk_noun(model.kv_heads, "key-value head", "key-value heads"), job->cp,
+	                        heads);
 }
 
 /* The name of a published DeepSpeed configuration gives its stage and offload.
@@ -503,6 +528,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
+	LK_TRY(draft_heads(config, draft));
 	draft_pipeline(draft);
 	LK_TRY(draft_recompute(config, draft));
 	LK_TRY(draft_gpus(config, draft));

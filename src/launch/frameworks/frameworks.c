@@ -130,17 +130,14 @@ static const char *framework_fact(const lk_key *keys, const char *key) {
 }
 
 lk_verl_kind lk_verl_is(const char *program) {
-	static const struct {
-		const char *part;
-		lk_verl_kind kind;
-	} programs[] = {{"main_ppo", LK_VERL_STEP},
-	                {"main_dapo", LK_VERL_STEP},
-	                {"fully_async_main", LK_VERL_STEP},
-	                {"sft_trainer", LK_VERL_SFT},
-	                {"one_step_off_policy", LK_VERL_STEP}};
-	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-		if (strstr(program, programs[i].part) != NULL) return programs[i].kind;
-	return LK_VERL_NONE;
+	static const char *const steps[] = {"main_ppo", "main_dapo", "fully_async_main",
+	                                    "one_step_off_policy"};
+	bool own = strncmp(program, "verl.", 5) == 0;
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+		if (strstr(program, steps[i]) != NULL) return LK_VERL_STEP;
+	if (strncmp(program, "recipe.", 7) == 0) return LK_VERL_STEP; /* recipe.prime.main_prime */
+	bool tunes = strstr(program, "fsdp_sft_trainer") || (own && strstr(program, "sft_trainer"));
+	return tunes ? LK_VERL_SFT : LK_VERL_NONE;
 }
 
 /* The table of the flags of a program. */

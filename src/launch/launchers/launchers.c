@@ -318,6 +318,7 @@ const char *lk_launch_other_work(const char *program) {
 	             {"mmlu", "evaluates"},
 	             {"validate", "evaluates"},
 	             {"_eval", "evaluates"},
+	             {"judge_", "evaluates"},
 	             {"evaluat", "evaluates"},
 	             {"msdp", "generates texts"},
 	             {"merge_datasets", "prepares data"},
