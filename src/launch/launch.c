@@ -33,7 +33,9 @@ static lk_status launch_read_line(lk_reading *reading, const lk_word *words, siz
 /* Number of words of "ray job submit ... --", which starts what follows; 0: it is no such line. */
 static size_t launch_ray(const lk_word *words, size_t count) {
 	size_t i = 0;
-	if (count < 3 || strcmp(words[0].text, "ray") != 0 || strcmp(words[1].text, "job") != 0)
+	const char *slash = count < 3 ? NULL : strrchr(words[0].text, '/');
+	if (count < 3 || strcmp(slash != NULL ? slash + 1 : words[0].text, "ray") != 0 ||
+	    strcmp(words[1].text, "job") != 0)
 		return 0;
 	while (i < count && strcmp(words[i].text, "--") != 0) i++;
 	return i < count ? i + 1 : 0;
@@ -108,8 +110,14 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 
 /* ---- what they mean together ---- */
 
+/* Ray places what trains, as the program's own settings say, wherever a launcher starts it. */
+static bool launch_is_placed(const lk_line *line) {
+	return line->verl == LK_VERL_STEP || (line->name != NULL && lk_ends_in(line->name, "_ray"));
+}
+
 static lk_status launch_count_gpus(lk_line *line) {
 	const lk_launch_ranks *ranks = &line->ranks;
+	if (launch_is_placed(line)) return LK_OK;
 	int64_t nodes = ranks->nodes > 0 ? ranks->nodes : 1;
 	int64_t gpus = nodes * (ranks->per_node > 0 ? ranks->per_node : ranks->tasks_per_node);
 	if (ranks->total > 0) gpus = ranks->total;
@@ -123,12 +131,19 @@ static lk_status launch_count_gpus(lk_line *line) {
 	return lk_launch_name_visible(line->r, (int)(gpus / nodes));
 }
 
+/* Whether a text of Hydra's grammar is YAML too: "{*}" is not, and says nothing of the job. */
+static bool launch_is_yaml(lk_line *line, const char *text) {
+	lk_value *value;
+	return lk_yaml_document(line->r->arena, text, strlen(text), "", &value, NULL) == LK_OK;
+}
+
 /* The flags after a configuration override its keys. */
 static const char *launch_overrides(lk_line *line) {
 	const char *sets = line->titan_sets != NULL ? line->titan_sets : "";
 	for (size_t i = 0; i < line->settings.count && sets; i++) {
 		const char *text = line->settings.items[i].text;
 		if (text == NULL || strchr(text, '\n')) continue;
+		if (line->hydra && !launch_is_yaml(line, text)) continue;
 		sets = lk_arena_printf(line->r->arena, "%s%s=%s\n", sets, line->settings.keys[i], text);
 	}
 	return sets;
@@ -155,6 +170,29 @@ static bool launch_is_maxtext(const lk_line *line, const char *name) {
 	       line->settings.count > 0;
 }
 
+/* verl's own file in the place of one that is not here: its name says which engine trains. */
+static lk_status launch_verl(lk_line *line, const char *name, const lk_inner_file **inner) {
+	static const char *const engines[] = {"megatron", "veomni", "torchtitan"};
+	bool sft = line->verl == LK_VERL_SFT;
+	const char *engine = NULL, *text = sft ? "data: {micro_batch_size_per_gpu: 4}\n" : "";
+	for (size_t i = 0; name != NULL && i < sizeof engines / sizeof *engines; i++)
+		if (strcasestr(name, engines[i]) != NULL) engine = engines[i];
+	lk_inner_file *file = LK_NEW(line->r->arena, lk_inner_file);
+	if (engine != NULL && sft)
+		text = lk_arena_printf(line->r->arena, "%smodel_engine: %s\n", text, engine);
+	else if (engine != NULL)
+		text =
+			lk_arena_printf(line->r->arena, "actor_rollout_ref: {actor: {strategy: %s}}\n", engine);
+	else if (!sft) text = "actor_rollout_ref: {}\n";
+	if (file == NULL || text == NULL) return lk_oom(line->r->err);
+	*file = (lk_inner_file){
+		.name = sft ? "sft_trainer.yaml" : "ppo_trainer.yaml", .text = text, .size = strlen(text)};
+	*inner = file;
+	if (engine == NULL) return LK_OK;
+	return lk_launch_assume(line->r, "strategy %s, by the name of %.100s, which is not here",
+	                        engine, name);
+}
+
 /* The configuration that the program reads; *found false where it is not here and the line may do
  * without. */
 static lk_status launch_configured(lk_line *line, bool *found) {
@@ -177,17 +215,7 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 		                        "tokens and full recomputation: %.100s is not here",
 		                        name));
 	}
-	if (path == NULL && inner == NULL && line->hydra) {
-		static const char fsdp[] = "actor_rollout_ref: {}\n",
-						  megatron[] = "actor_rollout_ref: {actor: {strategy: megatron}}\n";
-		static const lk_inner_file usual = {"ppo_trainer.yaml", fsdp, sizeof fsdp - 1, NULL},
-								   core = {"ppo_megatron_trainer.yaml", megatron,
-		                                   sizeof megatron - 1, NULL};
-		inner = name != NULL && strcasestr(name, "megatron") ? &core : &usual;
-		if (inner == &core)
-			LK_TRY(lk_launch_assume(
-				reading, "strategy megatron, by the name of %.100s, which is not here", name));
-	}
+	if (path == NULL && inner == NULL && line->hydra) LK_TRY(launch_verl(line, name, &inner));
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, LK_LAUNCH_NO_FILE);
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
@@ -263,6 +291,13 @@ static lk_status launch_finish_line(lk_line *line) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "no training program and no flags");
 		return lk_hint(reading->err, "paste the whole line, for instance torchrun --nproc_per_node "
 		                             "8 pretrain_gpt.py --num-layers 32 ...");
+	}
+	if (line->unknown != NULL && !line->any_flag && line->config == NULL) {
+		if (reading->missing == NULL)
+			return lk_launch_unknown_value(reading, "the program", line->unknown);
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "the training is in another file, %.80s", reading->missing);
+		return lk_hint(reading->err, "put that file next to the script, or give it");
 	}
 	LK_TRY(lk_line_join_hydra(line));
 	LK_TRY(launch_count_gpus(line));

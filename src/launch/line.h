@@ -16,11 +16,13 @@ typedef struct lk_line {
 	const char *config;        /* a configuration that the program reads; NULL: none */
 	const char *also;          /* lines: configurations that are merged over it; NULL: none */
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
+	const lk_word *unknown;    /* the program, where it is not known; NULL: it is */
 	const char *name;          /* of the program, without folders; NULL: not known */
 	const lk_command_of
 		*command; /* one whose flags state all, DeepSpeed's presets too; NULL: none */
 	bool program, any_flag, megatron;
 	bool hydra;             /* verl's settings follow it as words, key=value */
+	lk_verl_kind verl;      /* which of verl's programs it is */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */
 	const char *configs;    /* folder of the configurations that a starter names; NULL: as named */

@@ -38,7 +38,7 @@ lk_status lk_line_titan_flag(lk_line *line, const char *name, const lk_word *wor
 	if (!lk_dotted_flag(LK_DIALECT_TORCHTITAN, path))
 		return lk_launch_note(line->r, name, "its value is not known");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name, words[0].unknown);
-	return lk_hint(line->r->err, "write the value into the script");
+	return lk_launch_ask_value(line->r, &words[0], "write the value into the script");
 }
 
 /* "llama3_70b(num_nodes=4, num_gpus_per_node=8)": the arguments of a recipe of NeMo 2. */
@@ -133,7 +133,7 @@ lk_status lk_line_nemo(lk_line *line, const lk_word *words, size_t count, size_t
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
 	if (words[0].unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", text, words[0].unknown);
-		return lk_hint(line->r->err, "write the value into the script");
+		return lk_launch_ask_value(line->r, &words[0], "write the value into the script");
 	}
 	char *path = lk_arena_strndup(line->r->arena, text, (size_t)(equals - text));
 	if (path == NULL) return lk_oom(line->r->err);

@@ -83,6 +83,26 @@ static lk_status line_keep_list(lk_line *line, const char *key, const lk_word *w
 	return lk_members_add(&line->settings, key, &list) ? LK_OK : lk_oom(line->r->err);
 }
 
+/* A value that is not known: of a path that names a network its end does, the number of GPUs is
+ * open, and what says nothing of the job is noted: *word then has no text. */
+static lk_status line_unknown(lk_line *line, const char *name, const char *key, lk_word *word) {
+	const char *end = lk_launch_known_end(word), *fact = lk_program_fact(line->name, key);
+	bool network = fact != NULL && lk_fact_names_network(fact);
+	if (network && end != NULL) {
+		LK_TRY(lk_launch_assume(line->r, "%.60s: the network is that of the end of %.80s", name,
+		                        word->text));
+		*word = (lk_word){.text = end};
+		return LK_OK;
+	}
+	bool counts = fact != NULL && (strcmp(fact, "nodes") == 0 || strcmp(fact, "per_node") == 0);
+	if (fact != NULL && !counts && !(network && !line->hydra))
+		return lk_launch_unknown_value(line->r, name, word);
+	word->text = NULL;
+	return lk_launch_note(line->r, name,
+	                      counts ? "its value is not known: the default is taken, or --gpus"
+	                             : "its value is not known");
+}
+
 /* A flag of a trainer whose flags are the keys of its configurations: --name, --name value, --name
  * value value. */
 static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *words, size_t count,
@@ -99,17 +119,14 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 		return lk_launch_skip(line->r, name, "its words follow after --");
 	for (char *c = key; *c; c++)
 		if (*c == '-') *c = '_';
-	if (*used > 0 && words[0].unknown != NULL && line->hydra && lk_verl_states(key))
-		return lk_launch_unknown_value(line->r, name, &words[0]);
-	if (*used > 0 && words[0].unknown != NULL) {
-		bool states = line->command != NULL ? lk_swift_states(key) : lk_trainer_states(key);
-		if (!states || strcmp(key, "model_name_or_path") == 0)
-			return lk_launch_note(line->r, name, "its value is not known");
-		return lk_launch_unknown_value(line->r, name, &words[0]);
+	lk_word first = *used > 0 ? words[0] : (lk_word){.text = ""};
+	if (first.unknown != NULL) {
+		LK_TRY(line_unknown(line, name, key, &first));
+		if (first.text == NULL) return LK_OK;
 	}
 	if (*used > 1) return line_keep_list(line, key, words, *used);
 	if (*used > 0) {
-		value.text = words[0].text;
+		value.text = first.text;
 		value.kind = lk_yaml_scalar(value.text, &value.number);
 	}
 	if (value.kind == LK_JSON_STRING && *value.text == '{') { /* a map: JSON */
@@ -129,6 +146,11 @@ static lk_status line_named(lk_line *line, const char *name, const lk_word *word
 	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN || strcmp(name, "job.config_file") == 0 ||
 	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
 		return lk_line_titan_flag(line, name, words, count, used);
+	if (strcmp(name, "accelerate_config") == 0 && count > 0 && words[0].unknown == NULL) {
+		line->ranks.accelerate = words[0].text; /* of trl: fsdp2, zero3, a path */
+		*used = 1;
+		return LK_OK;
+	}
 	if (line_is_config(line, name, words, count)) {
 		line->config = words[0].text;
 		*used = 1;
@@ -160,11 +182,24 @@ static lk_status line_flag(lk_line *line, const lk_word *words, size_t count, si
 	return line_named(line, alone, &value, 1, &values);
 }
 
-/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. */
+/* Whether a setting of verl's chooses one of the files of a group, and is no value: optim=megatron,
+ * model=hf_model, actor@actor_rollout_ref.actor=megatron_actor. */
+static bool line_chooses_file(const char *name) {
+	static const char *const groups[] = {"optim", "model", "profiler", "data", "critic", "reward"};
+	for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+		if (strcmp(name, groups[i]) == 0) return true;
+	return strchr(name, '@') != NULL;
+}
+
+/* key=value after a configuration; Hydra's +key=value and ++key=value add what its files lack. Of
+ * verl's groups engine= says what model_engine= does. */
 static lk_status line_override(lk_line *line, const lk_word *word) {
 	size_t length = strcspn(word->text, "="), plus = strspn(word->text, "+"), used;
-	char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
+	const char *name = lk_arena_strndup(line->r->arena, word->text + plus, length - plus);
 	lk_word value = *word;
+	if (name && line->hydra && line_chooses_file(name))
+		return lk_launch_skip(line->r, name, "a choice of default settings");
+	if (name && line->hydra && strcmp(name, "engine") == 0) name = "model_engine";
 	value.text += length + 1;
 	return name ? line_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
 }
@@ -208,7 +243,7 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 			if (!word->empty_if_unset) {
 				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
 				        word->unknown);
-				return lk_hint(line->r->err, "write its text into the script");
+				return lk_launch_ask_value(line->r, word, "write its text into the script");
 			}
 			LK_TRY(lk_launch_note(
 				line->r, word->text,

@@ -22,7 +22,8 @@ static lk_status line_command(lk_line *line, const lk_command_of *command, const
 	line->configured = command->configured;
 	line->name = command->name;
 	if (strcmp(command->name, "trl") == 0) {
-		static const char *const scripts[] = {"sft.py", "dpo.py", "grpo.py", "rloo.py"};
+		static const char *const scripts[] = {"sft.py",  "dpo.py", "grpo.py",
+		                                      "rloo.py", "kto.py", "reward.py"};
 		for (size_t i = 0; next != NULL && i < sizeof scripts / sizeof *scripts; i++)
 			if (strncmp(scripts[i], next, strcspn(scripts[i], ".")) == 0)
 				line->name = scripts[i]; /* which it runs */
@@ -31,6 +32,7 @@ static lk_status line_command(lk_line *line, const lk_command_of *command, const
 	if (trains) return LK_OK;
 	char spaced[48];
 	const char *work = lk_launch_command_work(command, next);
+	if (work == NULL && next != NULL && strstr(next, "serve") != NULL) work = "serves a network";
 	snprintf(spaced, sizeof spaced, " %.40s ", next != NULL ? next : "");
 	if (work != NULL)
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%s%s, and trains nothing",
@@ -53,11 +55,13 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->program = true;
 	line->name = name;
 	if (lk_launch_nemo(name)) line->dotted.dialect = LK_DIALECT_NEMO; /* torchrun --no-python */
+	line->unknown = word->unknown != NULL ? word : NULL;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
 		line->dotted.dialect = LK_DIALECT_BRIDGE;
-	line->hydra = lk_verl_is(name);
+	line->verl = lk_verl_is(name);
+	line->hydra = line->verl != LK_VERL_NONE;
 	line->configured =
 		line->hydra || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {

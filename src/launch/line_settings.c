@@ -96,9 +96,11 @@ lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 	if (line_names_allocator(word->text, length)) return line_take_allocator(line, name, word);
 	if (!ours && !queues && !collectives)
 		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
+	if (word->unknown != NULL && queues)
+		return lk_launch_note(line->r, name, "its value is not known: the default is taken");
 	if (word->unknown != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", name, word->unknown);
-		return lk_hint(line->r->err, "write the value into the script");
+		return lk_launch_ask_value(line->r, word, "write the value into the script");
 	}
 	if (queues) {
 		long long value;

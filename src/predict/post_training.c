@@ -157,6 +157,9 @@ lk_status lk_post_train(lk_post *post, lk_predict_request *training, lk_error *e
 	int row = training->seq > 0 ? training->seq : post->asked.job.seq;
 	if (row == 0 || (!packed && longest < row)) row = longest_row(post, training, longest);
 	training->seq = row;
+	const lk_launch_rollout *stated = post->launched ? post->asked.launch.rollout : NULL;
+	if (stated && stated->shared_rows > 0 && training->mbs == 0)
+		training->mbs = stated->shared_rows; /* rows of any number: nothing need divide */
 	if (post->launched) training->gbs = rows_for_any(post, training);
 	LK_TRY(lk_request_read(post->arena, training, &post->asked, err));
 	LK_TRY(lk_post_rows_fill(post->arena, post->lengths, (size_t)post->sequences,

@@ -19,7 +19,9 @@ PUBLISHED = {
     "meta-llama/Llama-3.2-1B-Instruct": 1.236, "meta-llama/Llama-3.1-8B-Instruct": 8.03,
     "Qwen/Qwen2.5-0.5B": 0.494, "Qwen/Qwen2.5-1.5B": 1.544, "Qwen/Qwen2.5-7B": 7.616, "Qwen/Qwen2.5-32B": 32.76,
     "Qwen/Qwen2.5-Math-7B": 7.616, "Qwen/Qwen2.5-7B-Instruct": 7.616, "Qwen/Qwen3-0.6B": 0.596, "Qwen/Qwen3-1.7B": 1.72,
-    "Qwen/Qwen3-4B": 4.02, "Qwen/Qwen3-8B": 8.19, "Qwen/Qwen3-14B": 14.77, "Qwen/Qwen3-32B": 32.76,
+    "Qwen/Qwen3-4B": 4.02, "Qwen/Qwen3-4B-Instruct-2507": 4.02, "meta-llama/Meta-Llama-3-8B": 8.03,
+    "Qwen/Qwen2.5-0.5B-Instruct": 0.494, "Qwen/Qwen2-0.5B": 0.494, "Qwen/Qwen3.5-397B-A17B": 396.8, "gpt2": 0.1244,
+    "Qwen/Qwen3-8B": 8.19, "Qwen/Qwen3-14B": 14.77, "Qwen/Qwen3-32B": 32.76,
     "Qwen/Qwen3-30B-A3B": 30.53, "Qwen/Qwen3-235B-A22B": 235.1, "Qwen/Qwen3-Next-80B-A3B-Instruct": 79.7,
     "openai/gpt-oss-20b": 20.9, "openai/gpt-oss-120b": 116.8, "mistralai/Mistral-7B-v0.1": 7.24,
     "mistralai/Mixtral-8x7B-v0.1": 46.7, "google/gemma-2-2b": 2.614, "google/gemma-3-270m": 0.268,
@@ -32,7 +34,7 @@ PUBLISHED = {
 # The last one: frameworks refuse such a batch too (AutoModel's StepScheduler).
 NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
                     "drafters|flow_matching|more than training|classifier|(is|are) not modelled|no preset has them|the preset is not "
-                    "found|the file .* is not found|wan2|a global batch of .* is not a multiple of mbs")
+                    "found|the file .* is not found|wan2|has launched nothing|is in another file|a global batch of .* is not a multiple of mbs")
 
 
 def number(value):
@@ -53,6 +55,8 @@ def first(tree, *paths):
 
 
 def load(path):
+    if path.endswith(".sh"):
+        return {}
     with open(path, encoding="utf-8") as file:
         return yaml.load(file.read().replace("\t", " "), LOADER) or {}
 
@@ -280,8 +284,135 @@ def ms_swift(tree, path):
     return facts
 
 
+class Open(Exception):
+    """A text that only the shell knows, or that a script sets in two ways."""
+
+
+class Script:
+    """Assignments of a shell script, as far as they say the same wherever they are, and its words."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            text = re.sub(r"\\\n\s*", " ", file.read())
+        self.lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
+        self.text = "\n".join(self.lines)
+        self.vars = {}
+        for name, value in re.findall(r"(?m)^\s*(?:export |readonly |local )?([A-Za-z_]\w*)=([^(\n].*)?$", self.text):
+            value = re.sub(r"\s+#.*$", "", value).strip()
+            self.vars.setdefault(name, []).append(value.strip("\"'"))
+
+    def value(self, text, depth=0):
+        text = text.strip().strip("\"'")
+        if depth > 12 or "$(" in text.replace("$((", "") or "`" in text:
+            raise Open(text)
+        sums = re.fullmatch(r"\$\(\((.*)\)\)", text)
+        if sums:
+            inner = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda m: self.variable(m.group(1), None, depth + 1), sums.group(1))
+            if not re.fullmatch(r"[\d\s+*/()-]+", inner):
+                raise Open(text)
+            return str(int(eval(inner.replace("/", "//"))))  # digits and operators alone
+        out = ""
+        while text:
+            found = re.match(r"\$(?:\{(\w+)(?::?-((?:[^{}]|\{[^{}]*\})*))?\}|(\w+))", text)
+            if not found:
+                out, text = out + text[0], text[1:]
+                continue
+            out += self.variable(found.group(1) or found.group(3), found.group(2), depth + 1)
+            text = text[found.end():]
+        return out
+
+    def variable(self, name, default, depth):
+        values = {self.value(re.sub(r"^\$\{%s:?-(.*)\}$" % name, r"\1", v), depth) for v in self.vars.get(name, [])
+                  if v.strip("\"'") not in ("${%s:-}" % name, "${%s-}" % name)}
+        if len(values) > 1 or (not values and default is None):
+            raise Open(name)
+        return values.pop() if values else self.value(default, depth)
+
+    def given(self, *names):
+        """What a flag or setting says; None: nothing, or only the shell knows."""
+        for name in names:
+            found = re.findall(r"(?:^|[\s(\"'+])(?:--)?%s(?:=|\s+)(\"[^\"]*\"|'[^']*'|\S+)" % re.escape(name), self.text)
+            try:
+                values = {self.value(one.rstrip(")\"'")) for one in found}
+            except Open:
+                return None
+            if values:
+                return values.pop() if len(values) == 1 else None
+        return None
+
+    def count(self, *names):
+        return number(self.given(*names))
+
+
+def product(*numbers):
+    out = 1
+    for one in numbers:
+        if one is None:
+            return None
+        out *= one
+    return out
+
+
+def verl(tree, path):
+    script = Script(path)
+    engine = script.given("model_engine", "engine") or script.given("actor_rollout_ref.actor.strategy") or ""
+    core = "megatron" in engine or "megatron" in (script.given("--config-name") or "")
+    if "sft_trainer" in script.text:
+        where, facts = "engine.", {"gbs": script.count("data.train_batch_size"), "seq": script.count("data.max_length"),
+                                   "network": script.given("model.path")}
+    else:
+        where = "actor_rollout_ref.actor.megatron."
+        facts = {"gbs": product(script.count("actor_rollout_ref.actor.ppo_mini_batch_size"),
+                                script.count("actor_rollout_ref.rollout.n") if "rollout.n=" in script.text else 1),
+                 "gpus": product(script.count("trainer.nnodes"), script.count("trainer.n_gpus_per_node")),
+                 "network": script.given("actor_rollout_ref.model.path")}
+        prompt, response = script.count("data.max_prompt_length"), script.count("data.max_response_length")
+        facts["seq"] = prompt + response if prompt and response else None
+    if core:
+        for key, name in (("tp", "tensor"), ("pp", "pipeline"), ("ep", "expert")):
+            facts[key] = script.count(f"{where}{name}_model_parallel_size")
+        facts["cp"] = script.count(where + "context_parallel_size")
+        facts["stack"] = "megatron"
+        spread = script.count(where + "expert_tensor_parallel_size") or facts["tp"]
+        experts = product(facts["pp"], facts["ep"], spread)
+        if experts and facts.get("gpus") and facts["gpus"] % experts:  # Megatron-Core refuses it: more nodes are meant
+            facts["gpus"] = None
+    elif "megatron" not in script.text and "mlite" not in script.text:
+        facts["stack"], facts["tp"] = "fsdp", script.count("engine.tp_size") or 1
+    return facts
+
+
+def openrlhf(tree, path):
+    script = Script(path)
+    facts = {"mbs": script.count("--train.micro_batch_size"), "gbs": script.count("--train.batch_size"),
+             "seq": script.count("--data.max_len"), "sharding": script.count("--ds.zero_stage"),
+             "cp": script.count("--ds.ring_attn_size") or 1, "tp": script.count("--ds.tensor_parallel_size") or 1,
+             "gpus": product(script.count("--actor.num_nodes"), script.count("--actor.num_gpus_per_node")),
+             "dtype": script.given("--ds.param_dtype"), "stack": "deepspeed",
+             "network": script.given("--actor.model_name_or_path", "--model.model_name_or_path")}
+    if "dynamic_batch_enable" in script.text:
+        facts["mbs"] = None
+    return facts
+
+
+def trl(tree, path):
+    script = Script(path)
+    name = re.search(r"(\w+)\.py", script.text)
+    pairs = bool(name) and re.match(r"dpo|cpo|orpo|mpo", name.group(1))
+    facts = {"mbs": product(script.count("--per_device_train_batch_size", "--per-device-batch-size"), 2 if pairs else 1),
+             "accumulation": script.count("--gradient_accumulation_steps"), "seq": script.count("--max_length", "--max_seq_length"),
+             "lora": bool(re.search(r"--use_peft\b", script.text)), "gpus": script.count("--num_processes"),
+             "network": script.given("--model_name_or_path", "--model"),
+             "stack": "deepspeed" if "deepspeed_zero" in script.text else None}
+    zero = re.search(r"zero(\d)", script.text)
+    facts["sharding"] = int(zero.group(1)) if zero else None
+    if re.match(r"grpo|rloo|gspo", name.group(1) if name else ""):
+        facts["accumulation"] = None
+    return facts
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune, ms_swift)}
+                                      deepspeed, torchtune, ms_swift, verl, openrlhf, trl)}
 
 
 def differences(facts, job, own_network):
@@ -302,6 +433,8 @@ def differences(facts, job, own_network):
             seen = job["dtype"] in ("fp8", "mxfp8", "nvfp4")
         elif key == "lora":
             seen = job["lora"] == "1"
+        elif key == "stack":
+            seen = job["stack"]
         elif key == "params":
             if abs(float(job["params"]) / value - 1) > 0.01:
                 out.append(f"params {job['params']}, stated {value:.4g}")
@@ -325,7 +458,8 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0,
+          "verl": 92.0, "openrlhf": 99.0, "trl": 99.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

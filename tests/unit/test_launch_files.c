@@ -637,7 +637,7 @@ static void post_training(void **state) {
 	      "Qwen/Qwen2.5-0.5B --per_device_train_batch_size 2\n"},
 	     .holds = "gpus=8 dpo=0 mbs=4 recompute=full"},
 		{{"reward.sh\naccelerate launch trl/scripts/reward.py --model_name_or_path gpt2\n"},
-	     .refused = "this method's step is more than training; sft, dpo and grpo can be predicted"},
+	     .refused = "reward models are not modelled; sft, dpo and grpo can be predicted"},
 		{{"chat.sh\ntrl chat --model_name_or_path gpt2\n"}, .refused = "trl chat does not train"},
 		/* OpenRLHF: a critic of gae on GPUs of its own; engines ahead */
 		{{OPEN("train_ppo_ray", "--actor_num_nodes 2 --actor_num_gpus_per_node 4 "
@@ -658,7 +658,113 @@ static void post_training(void **state) {
 		{{OPEN("train_sft", "--lora_rank 16 --max_len 1024")},
 	     .holds = "dpo=0 task=lora lora_rank=16 seq=1024"},
 		{{OPEN("train_rm", "--max_len 1024")},
-	     .refused = "openrlhf.cli.train_rm: this method's step is not modelled"},
+	     .refused = "openrlhf.cli.train_rm: reward models are not modelled"},
+		/* flags with sections; max_len is of prompts and responses; srun does not place what Ray does
+		 */
+		{{"ray.sh\nsrun --nodes=1 --ntasks=1 bash -c \"pip install ray && /opt/bin/ray job submit "
+	      "--address=a -- python3 -m openrlhf.cli.train_ppo_ray --actor.num_nodes 2 "
+	      "--actor.num_gpus_per_node 4 --actor.model_name_or_path Qwen/Qwen3-8B --data.max_len "
+	      "4096 "
+	      "--rollout.max_new_tokens 3072 --train.batch_size 96 --train.dynamic_batch_enable "
+	      "--train.max_tokens_per_gpu 20480 --ds.ring_attn_size 2 --algo.advantage.estimator rloo "
+	      "--train.colocate_all --vllm.num_engines 8 --ds.adam_offload\"\n"},
+	     .holds = "framework=openrlhf gpus=8 cp=2 seq=4096 rollout.response=3072 gbs=96 mbs=8 "
+	              "offload_optimizer=1 rollout.task=grpo rollout.gpus=0",
+	     .assumes = "micro-batches of 8 sequences, which divide the 24 of a rank: 10 would fit"},
+		{{"ray.sh\npython3 -m openrlhf.cli.train_sft --model.model_name_or_path Qwen/Qwen3-8B "
+	      "--ds.zero_stage 2 --ds.lora.rank 8 --data.max_len 1024 --train.micro_batch_size 2\n"},
+	     .holds = "sharding=zero2 task=lora lora_rank=8 seq=1024 mbs=2"},
+		{{"ray.sh\npython3 -m openrlhf.cli.train_kd --model.model_name_or_path Qwen/Qwen3-8B\n"},
+	     .refused = "openrlhf.cli.train_kd: this method's step is more than training"},
+		{{"ray.sh\npython3 -m openrlhf.cli.lora_combiner --model_path Qwen/Qwen3-8B\n"},
+	     .refused = "openrlhf.cli.lora_combiner converts checkpoints, and trains nothing"},
+		/* TRL: variants of its scripts, OpenEnv's flags, named configurations, other work */
+		{{"trl.sh\npython examples/scripts/dpo_vlm.py --model_name_or_path "
+	      "Qwen/Qwen2.5-VL-3B-Instruct "
+	      "--per_device_train_batch_size 2\n"},
+	     .holds = "mbs=4 dpo=1 seq=1024"},
+		{{"trl.sh\nCUDA_VISIBLE_DEVICES=1 python scripts/openenv/play.py --model Qwen/Qwen3-0.6B "
+	      "--env-urls http://a http://b\n"},
+	     .holds = "gpus=1 mbs=8 names=Qwen/Qwen3-0.6B rollout.task=grpo",
+	     .assumes = "those of play.py are in its text"},
+		{{"trl.sh\ntrl sft --model_name_or_path Qwen/Qwen3-8B --accelerate_config zero3 "
+	      "--num_processes 4\n"},
+	     .holds = "gpus=4 sharding=zero3 stack=deepspeed"},
+		{{"trl.sh\ntrl kto --model_name_or_path Qwen/Qwen3-8B\n"},
+	     .refused = "kto.py: this method's step is more than training"},
+		{{"trl.sh\ntrl vllm-serve --model Qwen/Qwen3-8B\n"},
+	     .refused = "trl vllm-serve serves a network, and trains nothing"},
+		{{"trl.sh\nCUDA_VISIBLE_DEVICES=0 vllm serve Qwen/Qwen3-8B --port 8000\n"},
+	     .refused = "vllm serve serves a network, and trains nothing"},
+	};
+	CHECK(cases);
+}
+
+/* ---- verl ---- */
+
+#define STEP(rest)                                                                                 \
+	"v.sh\nDEVICE=${DEVICE:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo "      \
+	"gpu)}\nRUN=(python3)\nif [ \"$DEVICE\" = gpu ]; then RUN=(uv run --extra vllm python3); fi\n" \
+	"case \"$DEVICE\" in\n  gpu) N=${N:-8} ;;\n  npu) N=16 ;;\nesac\n"                             \
+	"\"${RUN[@]}\" -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "                         \
+	"actor_rollout_ref.model.path=$HOME/models/Qwen3-8B data.max_prompt_length=1024 "              \
+	"data.max_response_length=3072 actor_rollout_ref.rollout.n=4 trainer.n_gpus_per_node=$N " rest \
+	" \"$@\"\n"
+#define SFT(rest)                                                                  \
+	"s.sh\nif [ \"$#\" -lt 1 ]; then exit 1; fi\ntorchrun --nproc_per_node=$1 -m " \
+	"verl.trainer.sft_trainer data.train_files=$HOME/x model.path=Qwen/Qwen3-8B "  \
+	"optim=megatron " rest "\n"
+
+static void verl(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		/* the device that is not there; the network by the end of a path; tokens of a micro-batch */
+		{{STEP("actor_rollout_ref.actor.ppo_mini_batch_size=16 "
+	           "actor_rollout_ref.actor.use_dynamic_bsz=True "
+	           "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=20480")},
+	     .holds = "framework=verl gpus=8 seq=4096 gbs=64 mbs=4 names=models/Qwen3-8B "
+	              "sharding=zero3 stack=fsdp rollout.task=grpo rollout.samples=4",
+	     .assumes = "micro-batches of 4 sequences, which divide the 8 of a rank: 5 would fit"},
+		{{STEP(
+			 "model_engine=megatron actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 "
+			 "'+actor_rollout_ref.actor.megatron.override_transformer_config.x={*}'")},
+	     .holds = "tp=2 stack=megatron sharding=zero1"},
+		{{STEP("--config-name=ppo_megatron_trainer.yaml")},
+	     .holds = "stack=megatron",
+	     .assumes = "strategy megatron, by the name of ppo_megatron_trainer.yaml"},
+		{{STEP("model_engine=veomni actor_rollout_ref.actor.veomni.ulysses_parallel_size=2 "
+	           "actor_rollout_ref.actor.veomni.expert_parallel_size=4")},
+	     .holds = "cp=2 ep=4 stack=fsdp"},
+		{{STEP("distillation.enabled=True distillation.nnodes=1 distillation.n_gpus_per_node=2 "
+	           "+distillation.teacher_models.one.model_path=Qwen/Qwen3-32B")},
+	     .holds = "rollout.task=distill rollout.teacher=Qwen/Qwen3-32B rollout.teacher_gpus=2"},
+		{{STEP("trainer.nnodes=$NODES")}, .holds = "gpus=8", .assumes = "or --gpus"},
+		{{STEP("data.train_batch_size=$BATCH")}, .refused = "give --var BATCH=VALUE"},
+		{{STEP("data.train_batch_size=$BATCH")}, .vars = "BATCH=64", .holds = "gpus=8"},
+		/* supervised fine-tuning, on as many GPUs as an argument says */
+		{{SFT("engine=fsdp engine.ulysses_sequence_parallel_size=2")},
+	     .holds = "framework=verl-sft cp=2 gbs=256 seq=1024 sharding=zero3 recompute=full "
+	              "gpus=0 assumed=8",
+	     .assumes = "an argument of the script"},
+		{{"sp.sh\ntorchrun --nproc_per_node=8 -m verl.trainer.sft_trainer "
+	      "model.path=Qwen/Qwen2.5-1.5B engine.ulysses_sequence_parallel_size=4\n"},
+	     .holds = "cp=4 cp_kind=ulysses gpus=8",
+	     .assumes = "2 key-value heads, which Ulysses repeats for 4 ranks"},
+		{{SFT("engine=megatron engine.pipeline_model_parallel_size=2 data.use_dynamic_bsz=False "
+	          "data.micro_batch_size_per_gpu=2 data.train_batch_size=64 data.max_length=2048")},
+	     .holds = "pp=2 mbs=2 gbs=64 seq=2048 stack=megatron sharding=zero1"},
+		{{SFT("engine=automodel engine.ep_size=8 engine.activation_checkpointing=False")},
+	     .holds = "ep=8 recompute=none sharding=zero3"},
+		{{"sft.yaml\nmodel: {partial_pretrain: Qwen/Qwen3-8B, lora_rank: 16}\n"
+	      "data: {train_batch_size: 32, micro_batch_size_per_gpu: 4, max_length: 512}\n"},
+	     .holds = "framework=verl-sft mbs=4 gbs=32 seq=512 task=lora lora_rank=16"},
+		{{"gen.sh\npython3 -m verl.trainer.main_generation model.path=Qwen/Qwen3-8B\n"},
+	     .refused = "verl.trainer.main_generation generates texts, and trains nothing"},
+		/* what is elsewhere */
+		{{"far.sh\nsource ./train_it.sh slurm\ntorchrun --nproc_per_node 8 -m ${commands}\n"},
+	     .refused = "the training is in another file, ./train_it.sh"},
+		{{"far.sh\ntorchrun --nproc_per_node 8 $PROGRAM\n"},
+	     .refused = "the program: line 1: $PROGRAM is not set in the script; give --var PROGRAM="},
 	};
 	CHECK(cases);
 }
@@ -1000,6 +1106,7 @@ int main(void) {
 		cmocka_unit_test(neox),           cmocka_unit_test(scripts),
 		cmocka_unit_test(conflicts),      cmocka_unit_test(programs),
 		cmocka_unit_test(no_programs),    cmocka_unit_test(emit_refusals),
+		cmocka_unit_test(verl),
 	};
 	return cmocka_run_group_tests_name("launch files", tests, make_scratch, remove_scratch);
 }

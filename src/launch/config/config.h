@@ -34,6 +34,7 @@ typedef struct lk_config {
 	const char *text;    /* of the file itself, comments included */
 	const char *program; /* whose flags the settings are; NULL: they are a file's */
 	lk_launch_given given;
+	const struct lk_renamed *names; /* of keys that tables have under others; NULL: none */
 	lk_value *root;
 	const lk_setting *settings;
 	size_t count;
@@ -76,6 +77,7 @@ typedef struct lk_draft {
 	int nodes, per_node, all_gpus;
 	int accumulation;               /* micro-batches of a step on a rank */
 	int mbs_of_all;                 /* samples of a micro-batch of all ranks */
+	int mbs_most;                   /* samples of a micro-batch, at most; 0: it states them */
 	int dp, dp_shard, dp_replicate; /* -1: the rest */
 	int stage_layers;               /* of a virtual stage */
 	int zero;                       /* stage + 1 */

@@ -14,8 +14,9 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/noun.h"
 #include "base/text.h"
-#include "launch/config/config.h"
+#include "launch/config/tables.h"
 #include "model/read/read.h"
 
 /* ---- facts ---- */
@@ -183,10 +184,11 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
 	bool exact;
-	const lk_key *key = draft_key(tables, setting->path, &exact);
+	const char *path = lk_name_of(config->names, setting->path);
+	const lk_key *key = draft_key(tables, path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
+	const char *near = exact ? NULL : draft_near(tables, path, key == NULL);
 	if (near || (!key && !draft_off(setting->value)))
 		return lk_launch_unknown(reading, setting->path, near);
 	if (!key) return LK_OK;
@@ -423,6 +425,52 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
+/* Micro-batches of as many tokens as fit: so many sequences that they divide those of a rank. */
+static lk_status draft_fit_micro(const lk_config *config, lk_draft *draft) {
+	const lk_launch *out = config->reading->out;
+	lk_job *job = &draft->job;
+	int64_t gpus = out->gpus > 0 ? out->gpus : out->gpus_assumed, block = 1;
+	lk_launch_least_gpus(job, 1, &block);
+	if (draft->mbs_most <= 0 || job->gbs <= 0) return LK_OK;
+	int64_t replicas = gpus > block ? gpus / block : 1, each = job->gbs / replicas;
+	if (each == 0 || job->gbs % replicas != 0) return LK_OK;
+	int64_t fit = draft->mbs_most < each ? draft->mbs_most : each;
+	while (each % fit != 0) fit--;
+	LK_ASSERT(fit >= 1);
+	job->mbs = (int)fit;
+	if (fit == draft->mbs_most) return LK_OK;
+	return lk_launch_assume(
+		config->reading,
+		"%smicro-batches of %d %s, which divide the %lld of a rank: %d would fit "
+		"in the tokens of one",
+		*draft->rollout.task ? "the training alone (--task sft) has " : "", job->mbs,
+		lk_noun(job->mbs, "sequence", "sequences"), (long long)each, draft->mbs_most);
+}
+
+/* Ulysses with fewer key-value heads than ranks repeats them; it is priced as a ring between groups
+ * that exchange as many as there are. */
+static lk_status draft_heads(const lk_config *config, lk_draft *draft) {
+	lk_job *job = &draft->job;
+	lk_model model = job->model;
+	if (job->cp_kind != LK_CP_ULYSSES || job->cp <= 1 || job->cp_heads > 0) return LK_OK;
+	if (model.layers == 0 && lk_model_preset(draft->network, &model, NULL) != LK_OK) return LK_OK;
+	int heads = model.kv_heads, rest = job->cp;
+	if (heads <= 0 || job->tp > 1 || heads % job->cp == 0) return LK_OK;
+	while (rest > 0) { /* the greatest common divisor */
+		int next = heads % rest;
+		heads = rest;
+		rest = next;
+	}
+	if (heads > 1) job->cp_heads = heads;
+	else job->cp_kind = LK_CP_RING;
+	return lk_launch_assume(config->reading,
+	                        "%d %s, which Ulysses repeats for %d ranks, are priced as a ring of "
+	                        "groups of %d",
+	                        model.kv_heads,
+	                        lk_noun(model.kv_heads, "key-value head", "key-value heads"), job->cp,
+	                        heads);
+}
+
 /* The name of a published DeepSpeed configuration gives its stage and offload.
  * zero3_bf16_cpuoffload_all and ds_z3_offload offload parameters and optimizer states,
  * zero3_bf16_cpuoffload_params only parameters, lower stages only optimizer states. */
@@ -518,9 +566,11 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
+	LK_TRY(draft_heads(config, draft));
 	draft_pipeline(draft);
 	LK_TRY(draft_recompute(config, draft));
 	LK_TRY(draft_gpus(config, draft));
+	LK_TRY(draft_fit_micro(config, draft));
 	draft_sharding(draft);
 	LK_TRY(draft_offload(config, draft));
 	/* these losses work on logits in place */
@@ -552,8 +602,9 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->pp == 0) job->pp = 1;
 	if (job->cp == 0) job->cp = 1;
 	if (*draft->network)
-		LK_TRY(
-			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
+		LK_TRY(lk_launch_network_of_file(reading,
+		                                 *draft->network_key ? draft->network_key : "model",
+		                                 draft->network, config->file));
 	LK_ASSERT(job->tp > 0 && job->pp > 0 && job->cp > 0 && *job->stack);
 	LK_ASSERT(job->sharding >= LK_SHARD_NONE && job->sharding <= LK_SHARD_ZERO3);
 	*reading->out->job = *job;

@@ -71,6 +71,7 @@ lk_status lk_draft_rollout(const lk_config *config, const lk_draft *draft) {
 	lk_launch_rollout *rollout = LK_NEW(config->reading->arena, lk_launch_rollout);
 	if (!rollout) return lk_oom(config->reading->err);
 	*rollout = draft->rollout;
+	rollout->shared_rows = draft->mbs_most;
 	LK_TRY(rollout_engine(config, rollout));
 	LK_TRY(rollout_layout(config, rollout));
 	rollout_format(rollout->format, sizeof rollout->format);

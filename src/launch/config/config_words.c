@@ -82,6 +82,12 @@ static lk_value config_respelt(const char *name, const lk_value *value) {
 	return out;
 }
 
+const char *lk_name_of(const lk_renamed *names, const char *name) {
+	for (; names && names->name; names++)
+		if (strcmp(names->name, name) == 0) return names->flag;
+	return name;
+}
+
 /* Name the flag of a setting; NULL: its value states nothing. *means: the value turns the switch
  * on, even where it is false. */
 static const char *config_flag_name(lk_arena *arena, const char *name, const lk_value *value,

@@ -18,6 +18,7 @@ static const lk_field draft_facts[] = {
 	FACT("gpus", INT, all_gpus),
 	FACT("accumulation", INT, accumulation),
 	FACT("mbs_of_all", INT, mbs_of_all),
+	FACT("mbs_most", INT, mbs_most),
 	FACT("microbatches", INT, job.microbatches),
 	FACT("dp", INT, dp),
 	FACT("dp_shard", INT, dp_shard),
@@ -110,6 +111,7 @@ static const lk_field draft_facts[] = {
 	FACT("rollout_reward_model", TEXT, rollout.reward_model),
 	FACT("rollout_teacher", TEXT, rollout.teacher),
 	FACT("rollout_teacher_tp", INT, rollout.teacher_tp),
+	FACT("rollout_teacher_gpus", INT, rollout.teacher_gpus),
 };
 
 const lk_field *lk_draft_fact(const char *name) {

@@ -16,7 +16,9 @@
 typedef struct lk_renamed {
 	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */
 } lk_renamed;
-extern const lk_renamed lk_megatron_names[];
+extern const lk_renamed lk_megatron_names[], lk_openrlhf_names[];
+/* config_words.c: the name that a table has for a setting; itself where it is not renamed. */
+const char *lk_name_of(const lk_renamed *names, const char *name);
 
 /* The offset of a flag's field; a compile error unless the field has the type that the kind
  * needs. */

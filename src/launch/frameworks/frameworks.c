@@ -32,11 +32,12 @@ extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolo
 	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
 	lk_rules_ms_swift[], lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[],
 	lk_rules_openrlhf[], lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[],
-	lk_rules_torchtune[], lk_rules_trainer[], lk_rules_verl[];
+	lk_rules_torchtune[], lk_rules_trainer[], lk_rules_verl[], lk_rules_verl_sft[];
 extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
 	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_ms_swift[],
 	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[],
-	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[];
+	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[],
+	lk_keys_verl_sft[];
 
 #define KEYS(table)                   \
 	.keys = (const lk_key *const[]) { \
@@ -54,7 +55,7 @@ static const lk_framework
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
 	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
 	         .choose = lk_swift_keys, .after = lk_swift_batches},
-	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
+	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf), .names = lk_openrlhf_names};
 
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
@@ -62,6 +63,7 @@ static const lk_framework *const frameworks[] = {
 	                      .translate = lk_primus_words},
 	&(const lk_framework){"nemo-rl", lk_rules_nemo_rl, .choose = lk_nemo_rl_keys},
 	&(const lk_framework){"verl", lk_rules_verl, KEYS(verl)},
+	&(const lk_framework){"verl-sft", lk_rules_verl_sft, KEYS(verl_sft)},
 	&(const lk_framework){"axolotl", lk_rules_axolotl, KEYS(axolotl), .launched = true},
 	&(const lk_framework){"nanotron", lk_rules_nanotron, KEYS(nanotron)},
 	&(const lk_framework){"megatron", lk_rules_megatron_yaml, .keys = NULL},
@@ -125,30 +127,56 @@ static lk_status framework_job(const lk_config *config, const lk_framework *fram
 
 /* ---- settings of a launch line */
 
-static bool framework_states(const lk_key *keys, const char *key) {
-	for (; keys->path; keys++)
-		if (strcmp(keys->path, key) == 0)
-			return keys->kind == LK_KEY_FACT || keys->kind == LK_KEY_RULE;
+/* What a row says of the job: its field, "" where a rule reads it; NULL: nothing. */
+static const char *framework_fact(const lk_key *keys, const char *key) {
+	for (; keys->path; keys++) {
+		if (strcmp(keys->path, key) != 0) continue;
+		if (keys->kind == LK_KEY_FACT) return keys->fact;
+		return keys->kind == LK_KEY_RULE ? "" : NULL;
+	}
+	return NULL;
+}
+
+lk_verl_kind lk_verl_is(const char *program) {
+	static const char *const steps[] = {"main_ppo", "main_dapo", "fully_async_main",
+	                                    "one_step_off_policy"};
+	bool own = strncmp(program, "verl.", 5) == 0;
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+		if (strstr(program, steps[i]) != NULL) return LK_VERL_STEP;
+	if (strncmp(program, "recipe.", 7) == 0) return LK_VERL_STEP; /* recipe.prime.main_prime */
+	bool tunes = strstr(program, "fsdp_sft_trainer") || (own && strstr(program, "sft_trainer"));
+	return tunes ? LK_VERL_SFT : LK_VERL_NONE;
+}
+
+/* The table of the flags of a program. */
+static const lk_key *framework_keys(const char *program) {
+	lk_verl_kind verl = program ? lk_verl_is(program) : LK_VERL_NONE;
+	if (verl != LK_VERL_NONE) return verl == LK_VERL_SFT ? lk_keys_verl_sft : lk_keys_verl;
+	if (program && strncmp(program, "openrlhf.", 9) == 0) return lk_keys_openrlhf;
+	return lk_keys_trainer;
+}
+
+/* ms-swift's own, then the Trainer's. */
+static const char *framework_swift_fact(const char *key) {
+	const char *fact = framework_fact(lk_keys_ms_swift, key);
+	if (!fact) fact = framework_fact(lk_keys_ms_swift_megatron, key);
+	return fact ? fact : framework_fact(lk_keys_trainer, key);
+}
+
+const char *lk_program_fact(const char *program, const char *key) {
+	if (program && (strncmp(program, "swift ", 6) == 0 || strncmp(program, "megatron ", 9) == 0))
+		return framework_swift_fact(key);
+	const lk_key *keys = framework_keys(program);
+	if (keys == lk_keys_openrlhf) key = lk_name_of(lk_openrlhf_names, key);
+	return framework_fact(keys, key);
+}
+
+bool lk_fact_names_network(const char *fact) {
+	static const char *const facts[] = {"network_name", "teacher", "rollout_critic",
+	                                    "rollout_reward_model", "rollout_teacher"};
+	for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+		if (strcmp(fact, facts[i]) == 0) return true;
 	return false;
-}
-
-bool lk_verl_is(const char *program) {
-	return strstr(program, "main_ppo") != NULL || strstr(program, "main_dapo") != NULL;
-}
-
-bool lk_verl_states(const char *key) {
-	return framework_states(lk_keys_verl, key);
-}
-
-bool lk_trainer_states(const char *key) {
-	return framework_states(lk_keys_trainer, key);
-}
-
-/* A network or data that are not known are like ones that are not stated. */
-bool lk_swift_states(const char *key) {
-	if (strcmp(key, "model") == 0 || lk_ends_in(key, "dataset")) return false;
-	return framework_states(lk_keys_ms_swift, key) ||
-	       framework_states(lk_keys_ms_swift_megatron, key) || lk_trainer_states(key);
 }
 
 /* The framework whose flags they are. */
@@ -171,6 +199,9 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	const lk_framework *framework = framework_of_flags(&config);
 	if (framework->gather) LK_TRY(framework->gather(&config));
 	LK_TRY(lk_config_settle(&config));
+	config.names = framework->names; /* messages have the names that were written */
+	for (size_t i = 0; framework->names && i < config.root->count; i++)
+		config.root->keys[i] = lk_name_of(framework->names, config.root->keys[i]);
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
 	if (framework == &openrlhf || framework == &swift) {
 		reading->out->framework = framework->name;

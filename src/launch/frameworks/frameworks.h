@@ -14,8 +14,9 @@ enum { LK_FRAMEWORK_TABLES = 5 }; /* of keys, and NULL at their end */
 typedef struct lk_framework {
 	const char *name;
 	const lk_rule *rules;
-	const lk_key *const *keys; /* ends with NULL; NULL: its own function reads them */
-	bool launched;             /* by accelerate, whose file states the layout */
+	const lk_key *const *keys;      /* ends with NULL; NULL: its own function reads them */
+	const struct lk_renamed *names; /* other names of its keys; NULL: none */
+	bool launched;                  /* by accelerate, whose file states the layout */
 	/* Before the settings: files that it names are merged in. May be NULL. */
 	lk_status (*gather)(lk_config *config);
 	/* What is left to do with the finished job. May be NULL. */
@@ -55,10 +56,12 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 
 /* Programs whose settings are flags or words of a launch line: verl's, OpenRLHF's, those that take
  * the arguments of a Trainer. */
-bool lk_verl_is(const char *program);
-bool lk_verl_states(const char *key); /* the key says something of the job */
-bool lk_trainer_states(const char *key);
-bool lk_swift_states(const char *key);
+typedef enum lk_verl_kind { LK_VERL_NONE, LK_VERL_STEP, LK_VERL_SFT } lk_verl_kind;
+lk_verl_kind lk_verl_is(const char *program);
+/* What a flag of the program says of the job: the name of a field, "" where rules read it; NULL:
+ * nothing. `program` may be NULL. */
+const char *lk_program_fact(const char *program, const char *key);
+bool lk_fact_names_network(const char *fact); /* its text is the name or the path of a network */
 /* Flags to the job of the reading. `program` may be NULL. */
 lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const char *program);
 

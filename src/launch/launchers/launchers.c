@@ -50,7 +50,7 @@ const lk_command_of *lk_launch_command(const char *word, const char *next) {
 		{"axolotl", " train ", .configured = true},
 		{"llamafactory-cli", " train ", .configured = true, .ranks = true},
 		{"lmf", " train ", .configured = true},
-		{"trl", " sft dpo grpo rloo ", .configured = false},
+		{"trl", " sft dpo grpo rloo kto reward ", .configured = false},
 		{"automodel", " llm finetune pretrain ", .configured = true},
 		{"swift", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true,
 	     .spreads = true},
@@ -113,7 +113,7 @@ lk_launch_own lk_launch_own_script(const char *word) {
 bool lk_launch_starts(const char *word, const char *next) {
 	int kind = launchers_program(word);
 	return lk_launch_nemo(word) || lk_launch_command(word, next) != NULL ||
-	       strcmp(word, "ray") == 0 ||
+	       strcmp(launchers_base_name(word), "ray") == 0 ||
 	       (kind != 0 && kind != LK_LAUNCHER_WRAPPER && kind != LK_LAUNCHER_SHELL) ||
 	       lk_ends_in(word, ".py");
 }
@@ -135,6 +135,10 @@ static lk_status launchers_read_count(lk_reading *reading, const char *option, c
                                       bool fail, int *out) {
 	if (value->unknown != NULL && launchers_counts_gpus(value->text))
 		return lk_launch_assume(reading, "all GPUs of a node, which a command counts (--gpus)");
+	if (value->argument)
+		return lk_launch_note(reading, option,
+		                      "an argument of the script: the GPUs are those of --gpus, or of a "
+		                      "node (arguments after --)");
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
 	const char *colon = strrchr(value->text, ':'),
 			   *number = colon != NULL ? colon + 1 : value->text;
@@ -229,9 +233,10 @@ static struct option split_option(int kind, const lk_word *word) {
 	LK_ASSERT(word->text[0] == '-');
 	const char *name = word->text + strspn(word->text, "-"), *equals = strchr(name, '=');
 	size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-	struct option o = {
-		.row = find_option(kind, name, length, false),
-		.value = {.text = equals != NULL ? equals + 1 : "", .unknown = word->unknown}};
+	struct option o = {.row = find_option(kind, name, length, false),
+	                   .value = {.text = equals != NULL ? equals + 1 : "",
+	                             .unknown = word->unknown,
+	                             .argument = word->argument}};
 	bool glued =
 		o.row == NULL && word->text[1] != '-' && length > 1 && isdigit((unsigned char)name[1]);
 	if (glued) {
@@ -358,16 +363,25 @@ const char *lk_launch_other_work(const char *program) {
 	             {"export", "converts checkpoints"},
 	             {"quantize", "converts checkpoints"},
 	             {"prune", "converts checkpoints"},
+	             {"to_universal", "converts checkpoints"},
+	             {"model_merger", "converts checkpoints"},
+	             {"lora_combiner", "converts checkpoints"},
+	             {"interactive_chat", "serves a network"},
+	             {"serve_", "serves a network"},
 	             {"preprocess", "prepares data"},
 	             {"mmlu", "evaluates"},
 	             {"validate", "evaluates"},
+	             {"_eval", "evaluates"},
+	             {"judge_", "evaluates"},
 	             {"evaluat", "evaluates"},
 	             {"msdp", "generates texts"},
 	             {"merge_datasets", "prepares data"},
 	             {"checkpoint/util", "converts checkpoints"},
 	             {"lm_eval", "evaluates"},
 	             {"benchmark_", "measures"}};
-	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
+	const char *base = launchers_base_name(program);
+	bool module = base == program && !lk_ends_in(base, ".py") && strchr(base, '.') != NULL;
+	if (module) base = strrchr(base, '.') + 1; /* verl.trainer.main_generation */
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)

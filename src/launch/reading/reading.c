@@ -97,17 +97,54 @@ lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length)
 	return LK_OK;
 }
 
-lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+/* After the last expansion of a text: "$NAME", "${...}", "$(...)", "`...`". */
+static const char *reading_after_expansions(const char *text) {
+	const char *rest = text;
+	for (const char *at = text; *at; at++) {
+		if (*at == '`') rest = at + 1;
+		if (*at != '$') continue;
+		char open = at[1], close = open == '{' ? '}' : ')';
+		if (open != '{' && open != '(') {
+			for (at++; isalnum((unsigned char)*at) || *at == '_'; at++) {
+			}
+			rest = at--;
+			continue;
+		}
+		int depth = 0;
+		for (at++; *at; at++) {
+			depth += (*at == open) - (*at == close);
+			if (depth == 0) break;
+		}
+		if (*at == '\0') return at;
+		rest = at + 1;
+	}
+	return rest;
+}
+
+const char *lk_launch_known_end(const lk_word *word) {
+	const char *rest = reading_after_expansions(word->text);
+	if (word->unknown == NULL || rest == word->text || *rest != '/') return NULL;
+	rest += strspn(rest, "/");
+	size_t length = strlen(rest);
+	return length > 0 && rest[length - 1] != '/' && !strpbrk(rest, " \t\n") ? rest : NULL;
+}
+
+lk_status lk_launch_ask_value(lk_reading *reading, const lk_word *value, const char *otherwise) {
 	const char *at = strchr(value->text, '$');
 	at = at != NULL ? at + 1 + (at[1] == '{') : "";
 	size_t length = 0;
 	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
 	if (length > 0 && isdigit((unsigned char)*at))
 		return lk_hint(reading->err, "give the script's arguments after --");
 	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
-	return lk_hint(reading->err, "write the value into the script, or give the variable that holds "
-	                             "it: --var NAME=VALUE");
+	return lk_hint(reading->err, "%s", otherwise);
+}
+
+lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value) {
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
+	return lk_launch_ask_value(reading, value,
+	                           "write the value into the script, or give the variable that holds "
+	                           "it: --var NAME=VALUE");
 }
 
 lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *name) {

@@ -37,9 +37,10 @@ typedef struct lk_reading {
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
 	bool script;    /* what is read is a script that somebody wrote */
-	lk_inner_file *files;         /* that the script writes itself, the last one first */
-	lk_launch_ranks batch;        /* of the job of a cluster that a configuration describes */
-	const char *accelerate;       /* the file that accelerate is launched with; NULL: none */
+	const char *missing;    /* a file that the script reads and that is not here; NULL: none */
+	lk_inner_file *files;   /* that the script writes itself, the last one first */
+	lk_launch_ranks batch;  /* of the job of a cluster that a configuration describes */
+	const char *accelerate; /* the file that accelerate is launched with; NULL: none */
 	const char *accelerate_flags; /* and what its flags say; NULL: nothing */
 } lk_reading;
 
@@ -77,6 +78,11 @@ lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t r
                                bool certain);
 /* Notes that a node starts another number of processes than the environment shows it devices. */
 lk_status lk_launch_name_visible(lk_reading *reading, int processes);
+/* The end of a path whose beginning is not known: "models/Qwen3-8B" of "$HOME/models/Qwen3-8B";
+ * NULL: all of the word is unknown, or its end is. */
+const char *lk_launch_known_end(const lk_word *word);
+/* The hint after a failure: the variable of an unknown word, by name; `otherwise`: it has none. */
+lk_status lk_launch_ask_value(lk_reading *reading, const lk_word *value, const char *otherwise);
 /* Refuses a flag whose value is not known, and asks for the variable by name. */
 lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const lk_word *value);
 /* stages.c: divides the layers of a network among the stages of job->pp and job->vp as frameworks

@@ -50,6 +50,7 @@ typedef struct lk_launch_rollout {
 	bool keep_reference, no_sleep;    /* the reference stays too; engines stay during training */
 	char critic[LK_LAUNCH_NETWORK];   /* networks; if empty: the policy's, none, none */
 	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];
+	int shared_rows;               /* of a micro-batch by a budget of tokens; 0: it is stated */
 	int critic_gpus, teacher_gpus; /* dedicated GPUs; 0: the training GPUs */
 	int critic_epochs;
 	int critic_params, critic_optimizer; /* 1 offloaded, -1 not; 0: as the policy's */

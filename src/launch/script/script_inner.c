@@ -113,6 +113,7 @@ lk_status lk_script_source(lk_shell *shell, const lk_raws *words) {
 	const char *path = script_beside(shell, name.text);
 	if (path == NULL) {
 		sought->missing = lk_arena_strdup(shell->arena, name.text);
+		sought->reading->missing = sought->missing;
 		return lk_launch_assume(sought->reading,
 		                        "line %d: %.80s, which the script reads, is not here: what it "
 		                        "sets is not known (--var NAME=VALUE)",

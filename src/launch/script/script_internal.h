@@ -18,6 +18,7 @@ typedef struct lk_script_sought {
 	const char *reads_by; /* what IFS is for it; NULL: what it is anyway */
 	size_t option;        /* of the arguments, which getopts reads next */
 	const char *missing;  /* a script that this one runs and that is not here; NULL: none */
+	const char *other;    /* what the last command does that trains nothing; NULL: not known */
 	int ended;            /* line of the exit that ends the script; 0: none */
 	lk_words words;
 	int line; /* of the launch */
@@ -71,9 +72,14 @@ lk_status lk_script_bracket_ends(lk_shell *shell, lk_truth *chain);
 /* The id of a function that is defined; UINT32_MAX: it is none. */
 uint32_t lk_script_function(const lk_shell *shell, const lk_raw *name);
 
+/* ---- script.c */
+/* Whether the command looks for what only machines with other devices than GPUs have: python3 -c
+ * 'import torch_npu', command -v npu-smi. It fails, as GPUs are priced. */
+bool lk_script_asks_device(const char *at, const char *end);
+
 /* ---- script_output.c */
-/* What $(at .. end) stands for where it calls a function of the script; its text stays NULL where
- * that is not known. */
+/* What $(at .. end) stands for where it calls a function of the script, or asks for a device; its
+ * text stays NULL where that is not known. */
 lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int line,
                            lk_word *out);
 /* A command of a function that is read for what it writes; *done: that is all it does. */

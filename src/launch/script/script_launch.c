@@ -82,12 +82,33 @@ static bool script_is_launch(const lk_words *words) {
 	return false;
 }
 
+/* What a program does that is no training, for the message where nothing else is launched. */
+static const char *script_other_work(const lk_words *words) {
+	static const struct {
+		const char *program, *verb, *work;
+	} others[] = {{"vllm", "serve", "vllm serve serves a network"},
+	              {"sglang", "serve", "sglang serve serves a network"},
+	              {"docker", "run", "docker run opens a container"},
+	              {"podman", "run", "podman run opens a container"},
+	              {"huggingface-cli", "download", "huggingface-cli downloads"},
+	              {"hf", "download", "hf downloads"}};
+	size_t at = 0;
+	while (at < words->count && lk_launch_setting(&words->at[at])) at++;
+	for (size_t i = 0; at + 1 < words->count && i < sizeof others / sizeof *others; i++)
+		if (strcmp(words->at[at].text, others[i].program) == 0 &&
+		    strcmp(words->at[at + 1].text, others[i].verb) == 0)
+			return others[i].work;
+	return NULL;
+}
+
 /* A program that is neither a builtin nor harmless: kept if it launches, else it cannot change what
  * follows. */
 lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	lk_words expanded = {0};
 	lk_status status = lk_script_expand(shell, words, 0, &expanded);
 	bool launch = status == LK_OK && script_is_launch(&expanded);
+	const char *other = status == LK_OK && !launch ? script_other_work(&expanded) : NULL;
+	if (other != NULL) ((lk_script_sought *)shell->caller)->other = other;
 	if (launch)
 		status = script_keep_launch(shell, &expanded, words->at[0].line, certain == LK_SHELL_TRUE);
 	lk_vec_free(&expanded);

@@ -1,4 +1,5 @@
-/* script_output.c: what $(name ...) stands for where `name` is a function of the script: its body
+/* script_output.c: what $(name ...) stands for where `name` is a function of the script, or a command
+ * that asks for a device (python3 -c 'import torch_npu' && echo npu || echo gpu): its body
  * is read in a shell of its own, as a shell does, whose changes of variables are forgotten, and
  * what echo, printf and cat <<END write is kept. Where anything else may write, the text is not
  * known. */
@@ -152,7 +153,10 @@ lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int
 	while (at < end && strchr(" \t\n", *at) != NULL) at++;
 	lk_raw name = {.at = at, .end = at, .line = line};
 	while (name.end < end && strchr(" \t\n;|&<>()", *name.end) == NULL) name.end++;
-	if (lk_script_function(shell, &name) == UINT32_MAX) return LK_OK;
+	const char *first = at; /* of the commands, its own end: "... && echo npu || echo gpu" */
+	while (first < end && strchr(";|&\n", *first) == NULL) first++;
+	if (lk_script_function(shell, &name) == UINT32_MAX && !lk_script_asks_device(at, first))
+		return LK_OK;
 	lk_script_written written = {.text = ""};
 	lk_script_sought outer = *sought;
 	lk_shell kept = *shell;
