@@ -245,8 +245,8 @@ lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *er
 					int64_t block = (int64_t)core.tp * core.cp * core.pp;
 					if (space->gpus % block != 0 || core.pp > layers) continue;
 					if (core.pp > 1 && !pipelines) continue;
-					if (!divides && ((core.tp > 1 && !space->tp.said) ||
-					                 (core.cp > 1 && !space->cp.said)))
+					if (!divides &&
+					    ((core.tp > 1 && !space->tp.said) || (core.cp > 1 && !space->cp.said)))
 						continue;
 					LK_TRY(add_experts(space, splits.of[p], core, out, err));
 				}

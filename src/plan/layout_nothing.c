@@ -39,8 +39,8 @@ typedef struct lk_way_out {
 } lk_way_out;
 
 static const lk_way_out ways_out[] = {
-	{"--state-dtype bf16", bf16_moments},    {"--offload", host_optimizer},
-	{"--offload-params", host_weights},      {"--task lora", adapters},
+	{"--state-dtype bf16", bf16_moments},     {"--offload", host_optimizer},
+	{"--offload-params", host_weights},       {"--task lora", adapters},
 	{"--task lora --qlora", narrow_adapters},
 };
 

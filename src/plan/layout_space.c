@@ -203,7 +203,11 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
 	char item[32];
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp";
 	if (!text && request->job.emit) text = lk_emit_stack(request->job.emit);
-	if (!text && base->task != LK_TASK_PRETRAIN) text = "ddp,fsdp,deepspeed";
+	out->usual_software = !text && base->task != LK_TASK_PRETRAIN;
+	if (out->usual_software) {
+		bool divides = request->tp || request->pp || request->cp || request->ep;
+		text = divides ? "ddp,fsdp,deepspeed,megatron" : "ddp,fsdp,deepspeed";
+	}
 	if (!text) text = LK_STACK_DEFAULT;
 	while (next_item(&text, item, sizeof item)) {
 		LK_TRY(lk_request_check_stack(item, err));

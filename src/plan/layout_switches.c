@@ -34,6 +34,9 @@ lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_lay
 	if (bucket > 0) out->bucket_bytes = bucket * 1048576.0;
 	LK_TRY(lk_space_complete(space, out, err));
 	if (bucket == LK_BUCKET_LARGE) out->bucket_bytes *= 4;
+	if (space->usual_software && strcmp(out->stack, lk_job_usual_stack(out)) != 0)
+		return lk_fail(err, LK_ERR_INPUT, "--stack", "such a layout runs under %s",
+		               lk_job_usual_stack(out));
 	return LK_OK;
 }
 

@@ -10,6 +10,7 @@
  *   layout_bound.c    the least time and memory that a layout can have
  *   layout_least.c    the least work of a sample on a device, whatever the layout
  *   layout_search.c   bounds for all, simulation for those that could still be among the best
+ *   layout_request.c  a layout as a request of predict
  *   layout_answer.c   the best ones in full: why not the others, sensitivity, Pareto front
  *   layout_nothing.c  what would fit where nothing does
  *   sites.c           several sites that synchronise now and then (DiLoCo)
@@ -64,6 +65,7 @@ typedef struct lk_space {
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
 	bool any_software;       /* no software is named: see lk_space_adds */
+	bool usual_software;     /* of several, a layout has the one that runs it where none is named */
 	double slowest_s;        /* layouts with a longer bound are of no interest */
 	bool by_energy;          /* rank layouts by energy; else by time */
 	int loss_layers;         /* multi-token prediction and the loss take as long as this many
@@ -293,15 +295,16 @@ lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t siz
                         lk_plan_task *task, void *context, void *results, lk_error *err);
 int lk_plan_top(const lk_plan_request *request);
 
+/* layout_request.c: the request that makes predict use this layout; false when memory runs out. */
+bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
+                       const lk_layout *layout, const lk_job *job, lk_arena *arena,
+                       lk_predict_request *out);
+
 /* layout_answer.c: fill the answer of one number of GPUs. Once `cutoff` is reached, exact times and
  * sensitivity are skipped, and *cut_off says why. */
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_cutoff *cutoff, const lk_hunt *hunt,
                           lk_arena *arena, lk_plan_count *out, const char **cut_off, lk_error *err);
-/* The request that makes predict use this layout; false when memory runs out. */
-bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
-                       const lk_layout *layout, const lk_job *job, lk_arena *arena,
-                       lk_predict_request *out);
 
 /* layout_best.c: the fastest layout with the software's default switches, as a request that names
  * it; if nothing fits, *found is false. `layouts`: their number. */

@@ -158,7 +158,8 @@ static void everything_reads_back(void **state) {
 				for (int w = 0; legal && w < WRAPPERS; w++) {
 					char target[48];
 					snprintf(target, sizeof target, "%s%s", wrappers[w], frameworks[i]);
-					lk_status status = lk_emit(&arena, target, &job, &cluster, NULL, &emitted, &err);
+					lk_status status =
+						lk_emit(&arena, target, &job, &cluster, NULL, &emitted, &err);
 					tried++;
 					if (status == LK_ERR_INPUT && strstr(err.what, "cannot run this job") != NULL)
 						continue;

@@ -90,9 +90,9 @@ typedef struct lk_draft {
 	bool sharded, meshed, defaults; /* of rules alone, for those that follow */
 	bool named;                     /* the network's name counts, and not the sizes beside it */
 	lk_launch_samples samples;
-	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
-	bool pairs;            /* samples are pairs of sequences */
-	int quantization_bits; /* of frozen weights; 0: not stated */
+	bool stages_up;         /* stages are rounded up to a multiple of pp, else down */
+	bool pairs;             /* samples are pairs of sequences */
+	int quantization_bits;  /* of frozen weights; 0: not stated */
 	char lora_modules[256]; /* what adapters adapt: "q_proj,v_proj", "all-linear" */
 	bool reshard_off;
 	bool format_open;                /* the program decides where nothing is stated */

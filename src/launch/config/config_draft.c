@@ -529,24 +529,22 @@ static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
 	return LK_OK;
 }
 
-/* Whether adapters are on products of attention alone. Where nothing is named, on all linear layers,
- * as these frameworks adapt by default or in their examples. */
+/* Whether adapters are on products of attention alone. Where nothing is named, on all linear
+ * layers, as these frameworks adapt by default or in their examples. */
 static bool draft_adapts_attention(const char *modules) {
-	static const char *const attention[] = {"q_proj",   "k_proj",          "v_proj",  "o_proj",
-	                                        "out_proj", "qkv_proj",        "W_pack",  "c_attn",
-	                                        "wq",       "wk",              "wv",      "wo",
-	                                        "query",    "query_key_value", "key",     "value",
-	                                        "to_q",     "to_k",            "to_v",    "to_out",
-	                                        "Wqkv",     "linear_qkv",      "qkv",     "q_lin",
-	                                        "v_lin",    "self_attn",       NULL};
+	static const char *const attention[] = {
+		"q_proj",     "k_proj", "v_proj", "o_proj", "out_proj",  "qkv_proj", "W_pack",
+		"c_attn",     "wq",     "wk",     "wv",     "wo",        "query",    "query_key_value",
+		"key",        "value",  "to_q",   "to_k",   "to_v",      "to_out",   "Wqkv",
+		"linear_qkv", "qkv",    "q_lin",  "v_lin",  "self_attn", NULL};
 	size_t at = strspn(modules, ", []'\"");
 	if (!modules[at]) return false;
 	while (modules[at]) {
 		size_t length = strcspn(modules + at, ", []'\"");
 		bool known = false;
 		for (int i = 0; attention[i] && !known; i++)
-			known = strlen(attention[i]) == length &&
-			        memcmp(attention[i], modules + at, length) == 0;
+			known =
+				strlen(attention[i]) == length && memcmp(attention[i], modules + at, length) == 0;
 		if (!known) return false;
 		at += length;
 		at += strspn(modules + at, ", []'\"");

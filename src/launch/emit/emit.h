@@ -76,8 +76,8 @@ typedef struct lk_emission {
 /* emit_line.c: launcher and program of a line. */
 bool lk_write_line(lk_emission *emission, lk_dialect dialect);
 
-/* emit_dotted.c: the job as the program's words, without what the dialect cannot say; false when memory runs out.
- */
+/* emit_dotted.c: the job as the program's words, without what the dialect cannot say; false when
+ * memory runs out. */
 bool lk_dotted_write(lk_emission *emission, int dialect);
 /* Why the line may not run: nobody's recipe trains the network; NULL where one does. */
 const char *lk_dotted_unknown(int dialect, const lk_job *job);
@@ -97,8 +97,8 @@ const char *lk_accelerate_lacks(const lk_job *job);
 lk_status lk_emit_program(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                           lk_emitted *out, lk_error *err);
 
-/* emit_cluster.c: the whole text. NULL when memory runs out. lk_write_commands: a script of one node
- * with its configuration, where a program's flags say what the configuration does not. */
+/* emit_cluster.c: the whole text. NULL when memory runs out. lk_write_commands: a script of one
+ * node with its configuration, where a program's flags say what the configuration does not. */
 const char *lk_write_commands(const lk_emission *emission);
 const char *lk_write_sbatch(const lk_emission *emission);
 const char *lk_write_skypilot(const lk_emission *emission);

@@ -109,14 +109,22 @@ static const char *cluster_accelerator(const lk_emission *emission) {
 	static const struct {
 		const char *device, *name;
 	} named[] = {
-		{"a100-sxm-80", "A100-80GB"},       {"a100-pcie-80", "A100-80GB"},
-		{"a800-sxm-80", "A800"},            {"v100-sxm-32", "V100-32GB"},
-		{"v100-sxm3-32", "V100-32GB"},      {"v100-pcie-32", "V100-32GB"},
-		{"rtx-2080-ti", "RTX2080Ti"},       {"rtx-3090", "RTX3090"},
-		{"rtx-4090", "RTX4090"},            {"rtx-5090", "RTX5090"},
-		{"rtx-a5000", "RTXA5000"},          {"rtx-a6000", "RTXA6000"},
-		{"rtx-6000-ada", "RTX6000-Ada"},    {"rtx-pro-6000", "RTXPRO6000"},
-		{"quadro-rtx-6000", "Quadro-RTX-6000"}, {"h100-nvl", "H100-NVL"},
+		{"a100-sxm-80", "A100-80GB"},
+		{"a100-pcie-80", "A100-80GB"},
+		{"a800-sxm-80", "A800"},
+		{"v100-sxm-32", "V100-32GB"},
+		{"v100-sxm3-32", "V100-32GB"},
+		{"v100-pcie-32", "V100-32GB"},
+		{"rtx-2080-ti", "RTX2080Ti"},
+		{"rtx-3090", "RTX3090"},
+		{"rtx-4090", "RTX4090"},
+		{"rtx-5090", "RTX5090"},
+		{"rtx-a5000", "RTXA5000"},
+		{"rtx-a6000", "RTXA6000"},
+		{"rtx-6000-ada", "RTX6000-Ada"},
+		{"rtx-pro-6000", "RTXPRO6000"},
+		{"quadro-rtx-6000", "Quadro-RTX-6000"},
+		{"h100-nvl", "H100-NVL"},
 		{"h200-nvl", "H200-NVL"},
 	};
 	const lk_cluster *cluster = emission->cluster;

@@ -165,7 +165,8 @@ static const char *files_torchrun(const lk_emission *emission, const char *progr
 	                       emission->nodes, emission->per_node, program);
 }
 
-/* Write a configuration: `command` (NULL: out of memory) in its first line, then its rows; the program starts with
+/* Write a configuration: `command` (NULL: out of memory) in its first line, then its rows; the
+ * program starts with
  * `words` and the file. */
 static bool files_write(lk_emission *emission, const char *command, const char *file,
                         const lk_key *rows, const char *const *words) {

@@ -1,5 +1,5 @@
-/* reading.c: what every reader of launch lines and files keeps: flags that were seen, passed over or
- * are unknown, assumptions, settings of lockstep's own. */
+/* reading.c: what every reader of launch lines and files keeps: flags that were seen, passed over
+ * or are unknown, assumptions, settings of lockstep's own. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>

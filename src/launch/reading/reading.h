@@ -68,8 +68,8 @@ lk_status lk_launch_network(lk_reading *reading, const char *flag, const char *n
  * assumption. */
 lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,
                                     const char *file);
-/* gpus.c: the least number of GPUs that the degrees divide, with so many replicas; INT64_MAX: more than a
- * job has. *block: those of one replica. */
+/* gpus.c: the least number of GPUs that the degrees divide, with so many replicas; INT64_MAX: more
+ * than a job has. *block: those of one replica. */
 int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block);
 /* Sets the GPUs of a job whose data parallelism is `replicas` at least. `stated` (0: none) holds
  * where it is certain; else where the degrees and the batch divide by it, and the least number that

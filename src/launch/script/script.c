@@ -21,34 +21,6 @@ static lk_status script_keep_file(lk_shell *shell, const char *name, const lk_wo
 
 /* ---- commands ---- */
 
-static bool script_has(const char *at, const char *end, const char *part) {
-	size_t length = strlen(part);
-	for (; (size_t)(end - at) >= length; at++)
-		if (strncmp(at, part, length) == 0) return true;
-	return false;
-}
-
-static bool script_begins(const char *at, const char *end, const char *part) {
-	size_t length = strlen(part);
-	return (size_t)(end - at) >= length && strncmp(at, part, length) == 0;
-}
-
-bool lk_script_asks_device(const char *at, const char *end) {
-	static const char *const modules[] = {"torch_npu", "torch_xla", "habana_frameworks",
-	                                      "torch_mlu", "torch_musa"};
-	static const char *const tools[] = {"npu-smi", "hl-smi", "xpu-smi", "mthreads-gmi"};
-	if (end <= at) return false;
-	bool imports = script_begins(at, end, "python") && script_has(at, end, " -c ");
-	bool asks = script_begins(at, end, "command ") || script_begins(at, end, "which ") ||
-	            script_begins(at, end, "type ");
-	for (size_t i = 0; imports && i < sizeof modules / sizeof *modules; i++)
-		if (script_has(at, end, modules[i])) return true;
-	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
-		if (script_begins(at, end, tools[i]) || (asks && script_has(at, end, tools[i])))
-			return true;
-	return false;
-}
-
 static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *status) {
 	const lk_raw *name = &words->at[0];
 	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_SHELL_TRUE;

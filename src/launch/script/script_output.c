@@ -1,5 +1,5 @@
-/* script_output.c: what $(name ...) stands for where `name` is a function of the script, or a command
- * that asks for a device (python3 -c 'import torch_npu' && echo npu || echo gpu): its body
+/* script_output.c: what $(name ...) stands for where `name` is a function of the script, or a
+ * command that asks for a device (python3 -c 'import torch_npu' && echo npu || echo gpu): its body
  * is read in a shell of its own, as a shell does, whose changes of variables are forgotten, and
  * what echo, printf and cat <<END write is kept. Where anything else may write, the text is not
  * known. */

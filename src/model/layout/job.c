@@ -14,8 +14,8 @@
  *              group, at least one group; without gbs_wanted m = 4 * pp in a pipeline (a
  *              bubble of about a fifth), else 1
  *     sharding ZeRO-1 with data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: the layout does
- *              not determine the software
+ *     stack    "ddp" for convolution nets, that of PyTorch's trainers for fine-tuning, else
+ *              "megatron" (lk_job_usual_stack)
  *     switches off; with --stack and no launch line as in the stack's recipes (lk_job_features)
  *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
  *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)

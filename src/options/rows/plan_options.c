@@ -79,8 +79,8 @@ static const lk_option options[] = {
 	 "none, selective, full, full/N, or modules as in core_attn+mlp")},
 	{TEXT("bucket", bucket, "MiB,...", "gradient buckets")},
 	{TEXT("stack", stack, "NAME,...",
-	 "software: megatron, nemo, mlperf, mlperf-lora, fsdp, llm-foundry, torchtitan, "
-	 "deepspeed; default megatron: layouts of one software are compared")},
+	 "software: megatron, nemo, mlperf, mlperf-lora, ddp, fsdp, llm-foundry, torchtitan, "
+	 "deepspeed; default megatron, of fine-tuning ddp,fsdp,deepspeed")},
 	{FLAG("offload", offload, "also with optimizer states and step on the host")},
 	{FLAG("fixed-switches", fixed_switches,
 	 "take the software's defaults for sequence parallelism, overlap and buckets")},

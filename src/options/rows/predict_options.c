@@ -102,8 +102,8 @@ static const lk_option options[] = {
 	 "with --expert-overlap: weight gradients of experts run while gradients of their inputs travel")},
 	DISPATCH_ROWS,
 	{STACK_ROW("software that runs it, as its recipes do: megatron (default), nemo, mlperf, "
-	 "mlperf-lora, fsdp, llm-foundry, torchtitan, deepspeed; "
-	 "of recommendation models torchrec, hugectr")},
+	 "mlperf-lora, ddp, fsdp, deepspeed (default of fine-tuning, by what is sharded), llm-foundry, "
+	 "torchtitan; of recommendation models torchrec, hugectr")},
 	{RELEASE_ROW("of that software, as 26.04; default: the newest with measured runs")},
 
 	RESPONSE_ROWS(
