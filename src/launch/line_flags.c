@@ -214,6 +214,10 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 		} else if ((line->config != NULL || line->stem != NULL) &&
 		           strchr(word->text, '=') != NULL) {
 			LK_TRY(line_override(line, word));
+		} else if (line->operand != NULL && word->text[0] != '\0') {
+			if (!lk_line_command_goes_on(line, word->text))
+				LK_TRY(line_keep_flag(line, line->operand, word, 1, &used));
+			used = 1;
 		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
 		}

@@ -1,5 +1,6 @@
 /* line_program.c: what a launch line starts: a training program by its name, a command of a
  * framework (axolotl train), a framework's own script, which takes its job from the environment. */
+#include "base/arena.h"
 #include "base/text.h"
 #include "launch/line.h"
 
@@ -101,6 +102,17 @@ bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_
 	return false;
 }
 
+bool lk_line_command_goes_on(lk_line *line, const char *word) {
+	static const char *const methods[] = {"lora", "full", "adapter", "adapter_v2"};
+	for (size_t i = 0; lk_ends_in(line->name, " finetune") && i < 4; i++) {
+		if (strcmp(word, methods[i]) != 0) continue;
+		const char *name = lk_arena_printf(line->r->arena, "%s_%s", line->name, word);
+		if (name != NULL) line->name = name;
+		return name != NULL;
+	}
+	return false;
+}
+
 /* axolotl train, trl sft: what the word after the command does. */
 lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word) {
 	char spaced[48];
@@ -114,6 +126,10 @@ lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_
 			if (strncmp(scripts[i], word->text, strcspn(scripts[i], ".")) == 0)
 				line->name = scripts[i]; /* which it runs */
 	}
+	line->operand = command->operand;
+	if (command->operand != NULL && word != NULL)
+		line->name = lk_arena_printf(line->r->arena, "%s %.40s", command->name, word->text);
+	if (line->name == NULL) return lk_oom(line->r->err);
 	if (strcmp(command->name, "llamafactory-cli") == 0) LK_TRY(line_own_ranks(line));
 	if (word != NULL && strstr(command->trains, spaced) != NULL) return LK_OK;
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s%sdoes not train one network",

@@ -237,8 +237,21 @@ def torchtune(tree, path):
             "billions": float(size.group(1).replace("_", ".")) if size else None}
 
 
+def litgpt(tree, path):
+    named = str(at(tree, "checkpoint_dir") or at(tree, "model_name"))
+    size = re.search(r"(\d+(?:\.\d+)?)([bm])(?![a-z])", named.lower())  # of the name: 1.1b, 14m
+    stated = at(tree, "model_config.n_layer") is not None
+    devices = first(tree, "devices")
+    precision = at(tree, "precision") or "bf16"
+    return {"mbs": first(tree, "train.micro_batch_size"), "gbs": first(tree, "train.global_batch_size"),
+            "seq": first(tree, "train.max_seq_length"), "lora": at(tree, "lora_r") is not None,
+            "dp": devices * (first(tree, "num_nodes") or 1) if devices else None,
+            "dtype": "bf16" if "bf16" in precision else "fp32" if "32" in precision else "fp16",
+            "billions": float(size.group(1)) / (1 if size.group(2) == "b" else 1000) if size and not stated else None}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune)}
+                                      deepspeed, torchtune, litgpt)}
 
 
 def differences(facts, job, own_network):
@@ -282,7 +295,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

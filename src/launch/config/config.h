@@ -87,6 +87,7 @@ typedef struct lk_draft {
 	bool shard_beside_cp;
 	bool sharded, meshed, defaults; /* of rules alone, for those that follow */
 	bool named;                     /* the network's name counts, and not the sizes beside it */
+	bool named_mlp, attention_adapters; /* adapters: also of the MLP; of attention alone */
 	lk_launch_samples samples;
 	bool stages_up;        /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;            /* samples are pairs of sequences */

@@ -489,7 +489,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	/* what these frameworks adapt by default, or in their examples */
-	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION)
+	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION &&
+	    !draft->attention_adapters)
 		job->lora_targets = LK_LORA_LINEAR;
 	if (job->task != LK_TASK_LORA) job->lora_dropout = 0;
 	job->narrow_base |= draft->quantization_bits == 4;

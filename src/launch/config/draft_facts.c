@@ -31,6 +31,8 @@ static const lk_field draft_facts[] = {
 	FACT("packing", BOOL, packing),
 	FACT("adapter", BOOL, adapter),
 	FACT("quantized", BOOL, quantized),
+	FACT("attention_adapters", BOOL, attention_adapters),
+	FACT("named_mlp", BOOL, named_mlp),
 	FACT("quantization_bits", INT, quantization_bits),
 	FACT("reshard_off", BOOL, reshard_off),
 	FACT("no_tying", BOOL, no_tying),

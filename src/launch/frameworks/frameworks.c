@@ -27,13 +27,13 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
 extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
-	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
+	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
 	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
 	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
 	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
 	lk_rules_trainer[], lk_rules_verl[];
 extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
-	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
+	lk_keys_litgpt[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
 	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
 	lk_keys_trainer_megatron[], lk_keys_verl[];
 
@@ -51,7 +51,8 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[]
 static const lk_framework
 	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
-	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
+	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)},
+	litgpt = {"litgpt", lk_rules_litgpt, KEYS(litgpt)};
 
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
@@ -65,6 +66,7 @@ static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"automodel", lk_rules_automodel, KEYS(automodel)},
 	&(const lk_framework){"llama-factory", lk_rules_llama_factory_v1, KEYS(llama_factory_v1)},
 	&llama_factory,
+	&litgpt,
 	&(const lk_framework){"accelerate", lk_rules_accelerate, KEYS(accelerate),
 	                      .after = lk_accelerate_batch},
 	&(const lk_framework){"maxtext", lk_rules_maxtext, KEYS(maxtext)},
@@ -140,6 +142,7 @@ bool lk_trainer_states(const char *key) {
 /* The framework whose flags they are. */
 static const lk_framework *framework_of_flags(const lk_config *config) {
 	if (strncmp(config->program, "openrlhf.", 9) == 0) return &openrlhf;
+	if (lk_rules_are(config, lk_rules_litgpt)) return &litgpt;
 	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
 }
 
@@ -155,10 +158,8 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	const lk_framework *framework = framework_of_flags(&config);
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
-	if (framework == &openrlhf) {
-		reading->out->framework = framework->name;
-		return LK_OK;
-	}
+	if (framework == &openrlhf || framework == &litgpt) reading->out->framework = framework->name;
+	if (framework == &openrlhf) return LK_OK;
 	/* Whoever asks may lay it out otherwise. */
 	lk_job *job = reading->out->job;
 	if (job->tp == 1) job->tp = 0;

@@ -35,11 +35,16 @@ bool lk_launch_nemo(const char *word) {
 }
 
 const lk_command_of *lk_launch_command(const char *word) {
-	static const lk_command_of commands[] = {{"axolotl", " train "},
-	                                         {"llamafactory-cli", " train "},
-	                                         {"lmf", " train "},
-	                                         {"trl", " sft dpo grpo rloo "},
-	                                         {"automodel", " llm finetune pretrain "}};
+	static const lk_command_of commands[] = {
+		{"axolotl", " train ", NULL},
+		{"llamafactory-cli", " train ", NULL},
+		{"lmf", " train ", NULL},
+		{"trl", " sft dpo grpo rloo ", NULL},
+		{"automodel", " llm finetune pretrain ", NULL},
+		{"litgpt",
+	     " pretrain finetune finetune_full finetune_lora finetune_adapter finetune_adapter_v2 ",
+	     "checkpoint_dir"},
+	};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (strcmp(launchers_base_name(word), commands[i].name) == 0) return &commands[i];
 	return NULL;

@@ -70,7 +70,8 @@ bool lk_launch_nemo(const char *word); /* the command of NeMo 2.0: nemo llm pret
 /* A command that trains by what its next word says: axolotl train, trl sft; NULL: none. */
 typedef struct lk_command_of {
 	const char *name;
-	const char *trains; /* the words that train, each between blanks */
+	const char *trains;  /* the words that train, each between blanks */
+	const char *operand; /* the setting that a bare word after them states; NULL: they take none */
 } lk_command_of;
 const lk_command_of *lk_launch_command(const char *word);
 
