@@ -6,6 +6,7 @@ or a network or method that is refused by name."""
 import os
 import re
 import subprocess
+import tomllib
 
 import yaml
 
@@ -52,7 +53,19 @@ def first(tree, *paths):
     return next((number(at(tree, p)) for p in paths if number(at(tree, p)) is not None), None)
 
 
+def texts(tree):
+    """Scalars as texts, as LOADER leaves them."""
+    if isinstance(tree, dict):
+        return {key: texts(value) for key, value in tree.items()}
+    return str(tree).lower() if isinstance(tree, bool) else tree if isinstance(tree, list) else str(tree)
+
+
 def load(path):
+    if path.endswith(".toml"):
+        with open(path, "rb") as file:
+            return texts(tomllib.load(file))
+    if path.endswith(".sh"):
+        return {}  # its framework reads the text
     with open(path, encoding="utf-8") as file:
         return yaml.load(file.read().replace("\t", " "), LOADER) or {}
 
@@ -250,8 +263,22 @@ def litgpt(tree, path):
             "billions": float(size.group(1)) / (1 if size.group(2) == "b" else 1000) if size and not stated else None}
 
 
+def torchtitan(tree, path):
+    with open(path) as text:
+        stated = re.search(r"preset for (\d+) ", text.read())  # "... is a preset for 64 A100 GPUs"
+    piped = (first(tree, "parallelism.pipeline_parallel_degree") or 1) > 1
+    size = re.fullmatch(r"([\d.]+)b", str(at(tree, "model.flavor")).lower())  # 8B, 0.6B, 671B
+    return {"mbs": (first(tree, "parallelism.pipeline_parallel_microbatch_size") or 1) if piped else
+            first(tree, "training.local_batch_size"), "seq": first(tree, "training.seq_len"),
+            "tp": first(tree, "parallelism.tensor_parallel_degree") or 1,
+            "pp": first(tree, "parallelism.pipeline_parallel_degree") or 1,
+            "cp": first(tree, "parallelism.context_parallel_degree") or 1,
+            "ep": first(tree, "parallelism.expert_parallel_degree"), "gpus": int(stated.group(1)) if stated else None,
+            "billions": float(size.group(1)) if size else None, "dtype": "bf16"}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune, litgpt)}
+                                      deepspeed, torchtune, litgpt, torchtitan)}
 
 
 def differences(facts, job, own_network):
@@ -295,7 +322,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0, "torchtitan": 99.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

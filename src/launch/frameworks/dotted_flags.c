@@ -171,35 +171,36 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	return flags_set_field(reading, dotted, row, value);
 }
 
-/* Map flavours of torchtitan (models/deepseek_v3, llama3, llama4) to published names. */
-static const char *dotted_published(const char *flavored) {
-	static const struct {
-		const char *flavored, *published;
-	} flavors[] = {
-		{"deepseek_v3-16B", "deepseek-v2-lite"},    {"deepseek_v3-236B", "deepseek-v2"},
-		{"deepseek_v3-671B", "deepseek-v3"},        {"llama3-405B", "llama3.1-405b"},
-		{"llama4-17bx16e", "llama4-scout-17b-16e"}, {"llama4-17bx128e", "llama4-maverick-17b-128e"},
-	};
-	for (size_t i = 0; i < sizeof flavors / sizeof *flavors; i++)
-		if (strcmp(flavored, flavors[i].flavored) == 0) return flavors[i].published;
-	return flavored;
+/* "simple_fsdp.llama3" and "llama3_ft" are llama3, trained otherwise; NULL when memory runs out. */
+static const char *dotted_family(lk_arena *arena, const char *name) {
+	static const char *const ends[] = {"_ft", "_simple_fsdp"};
+	const char *dot = strrchr(name, '.'), *family = dot != NULL ? dot + 1 : name;
+	size_t length = strlen(family);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (lk_ends_in(family, ends[i])) length = strlen(family) - strlen(ends[i]);
+	return lk_arena_strndup(arena, family, length);
 }
 
 /* Join name and flavour: "llama3" and "70B" are "llama3-70B". */
-static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
+static lk_status dotted_name_network(lk_reading *reading, lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
+	bool found;
 	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "model.name: torchtitan's diffusion models are not read");
 		return lk_hint(reading->err, "give --model flux.1-dev and --gbs in place of the file");
 	}
 	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
-			   *name = dotted->name == NULL ? "" : dotted->name,
+			   *name = dotted->name == NULL ? "" : dotted_family(reading->arena, dotted->name),
 			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
 			   *flavor = dotted->flavor == NULL ? "" : dotted->flavor,
-			   *whole = lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor);
-	return whole == NULL ? lk_oom(reading->err)
-	                     : lk_launch_network(reading, flag, dotted_published(whole));
+			   *whole =
+				   name != NULL ? lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor)
+								: NULL;
+	if (whole == NULL) return lk_oom(reading->err);
+	if (dotted->dialect != TITAN) return lk_launch_network(reading, flag, whole);
+	LK_TRY(lk_launch_own_network(reading, lk_networks_titan, flag, whole, &dotted->job, &found));
+	return found ? LK_OK : lk_launch_network(reading, flag, whole);
 }
 
 /* Formats by their names in recipes for performance: tensor current scaling, blockwise, MX. */
@@ -382,8 +383,10 @@ static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 		last = dotted->last_less > 0 ? dotted->last_less - 1 : 1;
 	bool several =
 		job->schedule_said && (job->schedule == LK_SCHED_INTERLEAVED || lk_job_folds(job));
-	if (job->pp <= 1 || reading->out->network == NULL ||
-	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK)
+	if (job->pp <= 1) return LK_OK;
+	if (job->model.layers > 0) model = job->model;
+	else if (reading->out->network == NULL ||
+	         lk_model_preset(reading->out->network, &model, NULL) != LK_OK)
 		return LK_OK;
 	int stages = job->pp * (several ? 2 : 1), layers = model.layers + first + last;
 	if (dotted->stage_layers > 0) stages = (layers - 1) / dotted->stage_layers + 1;

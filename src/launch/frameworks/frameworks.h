@@ -96,6 +96,17 @@ const lk_recipe *lk_recipe_of_titan(const char *config);
 /* The network of a recipe's name; NULL when memory runs out. */
 const char *lk_recipe_network(lk_arena *arena, const char *name);
 
+/* A row of data/launch/networks.csv. */
+typedef struct lk_named_network {
+	const char *name; /* "a*": all with that beginning */
+	const char *preset, *sizes; /* "layers=6; hidden=256": how it differs */
+} lk_named_network;
+extern const lk_named_network lk_networks_titan[];
+/* The network of a framework's own name: sizes of the job's network where no preset has them, else
+ * the preset's name. *found is false for other names, which may be published ones. */
+lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,
+                                const char *name, lk_job *job, bool *found);
+
 /* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
  * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
  * base64 instead of a file name. */

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/frameworks/frameworks.h"
+#include "model/read/read.h"
 
 /* clang-format off */
 /* preset, stem of NeMo 2.0 and Megatron-Bridge */
@@ -174,4 +177,36 @@ const char *lk_recipe_network(lk_arena *arena, const char *name) {
 		if (at && at > name && (size_t)(at - name) < length) length = (size_t)(at - name);
 	}
 	return lk_arena_strndup(arena, name, length);
+}
+
+/* ---- networks by frameworks' own names ---- */
+
+static bool recipes_is_named(const char *pattern, const char *name) {
+	size_t length = strlen(pattern);
+	if (pattern[length - 1] != '*') return strcasecmp(pattern, name) == 0;
+	return strncasecmp(pattern, name, length - 1) == 0;
+}
+
+lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,
+                                const char *name, lk_job *job, bool *found) {
+	char field[64], value[64];
+	while (rows->name != NULL && !recipes_is_named(rows->name, name)) rows++;
+	*found = rows->name != NULL;
+	if (!*found) return LK_OK;
+	if (*rows->sizes == '\0') return lk_launch_network(reading, flag, rows->preset);
+	LK_TRY(lk_model_preset(rows->preset, &job->model, reading->err));
+	for (const char *at = rows->sizes; *at; at += strspn(at, "; ")) {
+		size_t equals = strcspn(at, "="), end = strcspn(at, ";");
+		bool known;
+		LK_ASSERT(equals < end);
+		snprintf(field, sizeof field, "%.*s", (int)equals, at);
+		snprintf(value, sizeof value, "%.*s", (int)(end - equals) - 1, at + equals + 1);
+		LK_TRY(lk_field_set(job, field, equals, value, &known, reading->err));
+		LK_ASSERT(known);
+		at += end;
+	}
+	lk_copy(job->model.name, sizeof job->model.name, name);
+	job->model.beside = 0;
+	LK_TRY(lk_launch_understood(reading, flag, name));
+	return lk_model_check(&job->model, reading->where, reading->err);
 }
