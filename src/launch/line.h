@@ -18,6 +18,7 @@ typedef struct lk_line {
 	const char *folder, *stem; /* Hydra's --config-path and --config-name; NULL: not given */
 	const char *name;          /* of the program, without folders; NULL: not known */
 	bool program, any_flag, megatron;
+	bool maxtext;           /* its settings follow a configuration as words, key=value */
 	bool hydra;             /* verl's settings follow it as words, key=value */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */

@@ -3,6 +3,7 @@ taken out of it here on its own (PyYAML and a few lines a framework), against th
 
 States of a file: "rightly"; "answered", where its framework has no lines here; "otherwise" than it states; "refused"; "no job",
 or a network or method that is refused by name."""
+import math
 import os
 import re
 import subprocess
@@ -277,8 +278,47 @@ def torchtitan(tree, path):
             "billions": float(size.group(1)) if size else None, "dtype": "bf16"}
 
 
+def script_lines(path):
+    """The commands of a script, with the variables that it sets itself filled in, continued lines joined."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*$", "", file.read(), flags=re.M))
+    values = {}
+    for line in re.sub(r"(\"[^\"]*)\n", r"\1 ", text).split("\n"):
+        line = re.sub(r"\$\{?(\w+)\}?", lambda m: values.get(m.group(1), m.group(0)), line)
+        named = re.match(r"\s*(?:export |local )?(\w+)\+?=(['\"]?)(.*)\2\s*$", line)
+        if named:
+            values[named.group(1)] = (values.get(named.group(1), "") if "+=" in line.split("=")[0] + "=" else "") + named.group(3)
+        yield line
+
+
+def size_of(name):
+    """Billions by a network's name, "llama3.1-8b", where it says all parameters."""
+    size = re.search(r"-(\d+(?:\.\d+)?)b(?:-a\d+b)?(?=$|-)", name or "")
+    return float(size.group(1)) if size else None
+
+
+def maxtext(tree, path):
+    settings = {key: str(at(tree, key)) for key in ("per_device_batch_size", "max_target_length") if at(tree, key)}
+    for line in script_lines(path) if path.endswith(".sh") else ():
+        program = re.search(r"-m (maxtext\.trainers\.[\w.$]*train[\w.]*|MaxText\.train)", line)
+        if program:
+            settings = dict(reversed(re.findall(r"(?<![-\w])([a-z_]+)=['\"]?([^'\" ]*)", line[program.end():])))
+    axis = lambda *names: math.prod(max(number(settings.get(name)) or 1, 1) for name in names)
+    tp = axis("ici_tensor_parallelism", "ici_tensor_sequence_parallelism", "dcn_tensor_parallelism")
+    cp, ep = axis("ici_context_parallelism"), axis("ici_expert_parallelism")
+    try:
+        mbs = float(settings["per_device_batch_size"]) * tp * cp
+    except (KeyError, ValueError):
+        mbs = None
+    shard = number(settings.get("ici_fsdp_parallelism")) or 0
+    replicas = number(settings.get("dcn_data_parallelism")) or 0
+    all_gpus = shard * max(replicas, 1) * axis("dcn_fsdp_parallelism") * tp * cp * ep if shard > 0 else None
+    return {"tp": tp, "cp": cp, "ep": ep, "mbs": mbs, "seq": number(settings.get("max_target_length")), "gpus": all_gpus,
+            "billions": size_of(settings.get("model_name"))}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune, litgpt, torchtitan)}
+                                      deepspeed, torchtune, litgpt, torchtitan, maxtext)}
 
 
 def differences(facts, job, own_network):
@@ -322,7 +362,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0, "torchtitan": 99.0}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

@@ -107,7 +107,7 @@ typedef struct lk_draft {
 	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
-	double expansion;
+	double expansion, device_batch; /* of the MLP's width; samples of a device, perhaps a part of one */
 	int multiple; /* of an inner width */
 	bool no_tying;
 	lk_launch_rollout rollout; /* phases besides training, if it has a task */

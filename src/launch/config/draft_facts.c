@@ -69,6 +69,7 @@ static const lk_field draft_facts[] = {
 	FACT("norm_name", TEXT, norm_name),
 	FACT("positions_name", TEXT, positions_name),
 	FACT("expansion", REAL, expansion),
+	FACT("device_batch", REAL, device_batch),
 	FACT("multiple", INT, multiple),
 	FACT("vocab_multiple", INT, job.vocab_multiple),
 	FACT("rollout_task", TEXT, rollout.task),

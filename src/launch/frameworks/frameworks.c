@@ -284,7 +284,9 @@ static lk_status config_ready(lk_reading *reading) {
 
 lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_given *given,
                          lk_words *words) {
-	lk_config config = {.reading = reading, .given = given ? *given : (lk_launch_given){0}};
+	lk_config config = {.reading = reading,
+	                    .program = given ? given->program : NULL,
+	                    .given = given ? *given : (lk_launch_given){0}};
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
 	LK_TRY(config_merge_others(&config));
@@ -296,6 +298,7 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 	lk_config config = {.reading = reading,
 	                    .file = name,
 	                    .text = lk_arena_strndup(reading->arena, text, size),
+	                    .program = given ? given->program : NULL,
 	                    .given = given ? *given : (lk_launch_given){0}};
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_document_parse(reading->arena, text, size, name, &config.root, reading->err));

@@ -28,6 +28,8 @@ typedef struct lk_framework {
 
 /* ---- keys_*.c: what rows of kind own and the table of frameworks call */
 lk_status lk_own_automodel_network(const lk_config *config, lk_draft *draft);
+lk_status lk_own_maxtext_batch(const lk_config *config, lk_draft *draft);
+lk_status lk_own_maxtext_network(const lk_config *config, lk_draft *draft);
 lk_status lk_own_nanotron_network(const lk_config *config, lk_draft *draft);
 lk_status lk_own_nemo_rl_gpus(const lk_config *config, lk_draft *draft);
 lk_status lk_own_neox_mamba(const lk_config *config, lk_draft *draft);
@@ -52,6 +54,11 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 
 /* Programs whose settings are flags or words of a launch line: verl's, OpenRLHF's, those that take
  * the arguments of a Trainer. */
+bool lk_maxtext_is(const char *program);
+bool lk_maxtext_states(const char *key);
+/* A configuration of MaxText's own that is not here, as text; base.yml where it is not *known. NULL
+ * when memory runs out. */
+const char *lk_maxtext_file(lk_reading *reading, const char *name, bool *known);
 bool lk_verl_is(const char *program);
 bool lk_verl_states(const char *key); /* the key says something of the job */
 bool lk_trainer_states(const char *key);
@@ -101,7 +108,7 @@ typedef struct lk_named_network {
 	const char *name; /* "a*": all with that beginning */
 	const char *preset, *sizes; /* "layers=6; hidden=256": how it differs */
 } lk_named_network;
-extern const lk_named_network lk_networks_titan[];
+extern const lk_named_network lk_networks_titan[], lk_networks_maxtext[];
 /* The network of a framework's own name: sizes of the job's network where no preset has them, else
  * the preset's name. *found is false for other names, which may be published ones. */
 lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,

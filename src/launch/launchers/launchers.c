@@ -301,7 +301,14 @@ bool lk_launch_setting(const lk_word *word) {
 const char *lk_launch_other_work(const char *program) {
 	static const struct {
 		const char *part, *work;
-	} parts[] = {{"generat", "generates texts"},
+	} parts[] = {{"param_only", "converts checkpoints"},
+	             {"checkpoint_conversion", "converts checkpoints"},
+	             {"_ckpt", "converts checkpoints"},
+	             {"decode", "generates texts"},
+	             {"logit_checker", "evaluates"},
+	             {"_checker", "evaluates"},
+	             {"eval_assert", "evaluates"},
+	             {"generat", "generates texts"},
 	             {"inference", "generates texts"},
 	             {"server", "serves a network"},
 	             {"convert", "converts checkpoints"},
@@ -318,6 +325,7 @@ const char *lk_launch_other_work(const char *program) {
 	             {"lm_eval", "evaluates"},
 	             {"benchmark_", "measures"}};
 	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
+	if (strncmp(base, "compare_", 8) == 0) return "compares runs";
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)

@@ -64,6 +64,13 @@ bool lk_script_launches(const char *text) {
 	return false;
 }
 
+/* python -m pip install: it launches nothing. */
+static bool script_installs(const lk_words *words) {
+	for (size_t i = 0; i + 1 < words->count; i++)
+		if (strcmp(words->at[i].text, "-m") == 0) return strcmp(words->at[i + 1].text, "pip") == 0;
+	return false;
+}
+
 /* A launcher among the words, or in the text of bash -c. */
 static bool script_is_launch(const lk_words *words) {
 	bool text = false;
@@ -81,7 +88,7 @@ static bool script_is_launch(const lk_words *words) {
 lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	lk_words expanded = {0};
 	lk_status status = lk_script_expand(shell, words, 0, &expanded);
-	bool launch = status == LK_OK && script_is_launch(&expanded);
+	bool launch = status == LK_OK && script_is_launch(&expanded) && !script_installs(&expanded);
 	if (launch)
 		status = script_keep_launch(shell, &expanded, words->at[0].line, certain == LK_SHELL_TRUE);
 	lk_vec_free(&expanded);
