@@ -20,7 +20,8 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->name = name;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
+	if (strcmp(name, "run_recipe.py") == 0 || lk_ends_in(name, "setup_experiment.py") ||
+	    strstr(word->text, "performance/run_script.py"))
 		line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->hydra = lk_verl_is(name);
 	line->maxtext = work == NULL && lk_maxtext_is(word->text);

@@ -317,8 +317,25 @@ def maxtext(tree, path):
             "billions": size_of(settings.get("model_name"))}
 
 
+def gpu_recipes(tree, path):
+    beside = [os.path.join(os.path.dirname(path), name) for name in ("launch_script.sh", "launcher.sh")]
+    text = ""
+    for name in [path] + [name for name in beside if os.path.exists(name)]:  # what the script itself launches, or one beside it
+        if "--num_gpus" in text:
+            break
+        with open(name, encoding="utf-8") as file:
+            text = re.sub(r"\\\n", " ", file.read())
+    pick = lambda name: number((re.search(r"--%s[ =](\w+)" % name, text) or [None, None])[1])
+    piped, chunks = pick("pipeline_model_parallel_size"), pick("virtual_pipeline_model_parallel_size")
+    kind = (re.search(r"--compute_dtype (\w+)", text) or [None, ""])[1]
+    return {"gpus": pick("num_gpus"), "mbs": pick("micro_batch_size"), "gbs": pick("global_batch_size"), "seq": pick("seq_length"),
+            "tp": pick("tensor_model_parallel_size"), "pp": piped, "cp": pick("context_parallel_size"),
+            "ep": pick("expert_model_parallel_size"), "vp": chunks if piped and piped > 1 else None,
+            "narrow": kind.startswith("fp8") if kind else None}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune, litgpt, torchtitan, maxtext)}
+                                      deepspeed, torchtune, litgpt, torchtitan, maxtext, gpu_recipes)}
 
 
 def differences(facts, job, own_network):
@@ -362,7 +379,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0, "gpu_recipes": 61.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

@@ -224,6 +224,11 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 		job->fp8_recipe = strcmp(format, "fp8sc") == 0 ? LK_FP8_BLOCKWISE : LK_FP8_TENSORWISE;
 	if (*gpus == 0) *gpus = named->gpus;
 	*found = is != NULL;
+	if (is == NULL && job->seq == 0) {
+		job->seq = lk_recipe_perf_seq(stem);
+		if (job->seq > 0)
+			return lk_launch_assume(reading, "%d tokens, as in other recipes of %s", job->seq, stem);
+	}
 	if (is == NULL) return LK_OK;
 	bool pipeline = job->pp == 0 && job->vp == 0;
 	lk_fill_int(&job->tp, is->tp);
@@ -289,9 +294,39 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 	return stated % (tp * pp * cp) == 0;
 }
 
+/* Layers that no number of stages divides: recipes count the embedding and the loss as a layer each
+ * (Llama 3.1 405B, Qwen3 235B), or leave the last stage, which has the loss and what predicts further
+ * tokens, three layers short (DeepSeek-V3). */
+static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
+	static const int less[][2] = {{1, 1}, {0, 3}, {0, 1}, {1, 3}};
+	lk_job *job = &dotted->job;
+	lk_model model;
+	int stages = job->pp * (job->vp > 1 ? job->vp : 1);
+	bool stated = job->account_embedding || job->account_loss || job->first_stage_layers > 0 ||
+	              job->last_stage_layers > 0 || *job->pipeline_layout;
+	if (job->pp <= 1 || stated || reading->out->network == NULL ||
+	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK || model.layers % stages == 0)
+		return LK_OK;
+	for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+		if ((model.layers + less[i][0] + less[i][1]) % stages != 0) continue;
+		if (!lk_launch_split(job, &model, less[i][0], less[i][1])) continue;
+		return lk_launch_assume(reading,
+		                        "%d layers in %d stages: the first has %d fewer than the others, "
+		                        "the last %d, as recipes have them",
+		                        model.layers, stages, less[i][0], less[i][1]);
+	}
+	return LK_OK;
+}
+
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
+	if (dotted->size != NULL) {
+		const char *sized =
+			lk_arena_printf(reading->arena, "%s_%s", dotted->recipe, dotted->size);
+		if (sized == NULL) return lk_oom(reading->err);
+		dotted->recipe = sized;
+	}
 	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
 	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
 	bool found = false;
@@ -469,6 +504,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	LK_TRY(dotted_name_network(reading, dotted));
 	if (dotted->dialect != TITAN && dotted->recipe != NULL)
 		LK_TRY(dotted_finish_bridge(reading, dotted, gpus));
+	if (dotted->dialect == BRIDGE) LK_TRY(dotted_stages_bridge(reading, dotted));
 	if (dotted->dialect == TITAN) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));

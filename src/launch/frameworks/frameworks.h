@@ -97,6 +97,8 @@ typedef struct lk_recipe_named {
 } lk_recipe_named;
 bool lk_recipe_perf_name(const char *name, lk_recipe_named *out);
 const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format);
+/* Tokens of a sequence, which recipes of one network share whatever runs them; 0: not known. */
+int lk_recipe_perf_seq(const char *stem);
 const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
 const lk_recipe *lk_recipe_of_stem(const char *name);
 const lk_recipe *lk_recipe_of_titan(const char *config);
@@ -133,6 +135,7 @@ typedef struct lk_dotted {
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
+	const char *size;            /* "v3" after the recipe "deepseek"; NULL: the recipe has it */
 	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
 	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */

@@ -59,6 +59,8 @@ static const lk_recipe recipes[] = {
 	 TITAN("deepseek_v3", "deepseek_v3_671b", 4, 4096, 1, 2, false),
 	 BRIDGE(1024, 2, 16, 0, 1, 64, 4096, 4096)},
 	NAMED("moonlight-16b-a3b", "moonlight_16b"),
+	NAMED("kimi-k2", "kimi_k2"),
+	NAMED("nemotron4-340b", "nemotron4_340b"),
 	{"gpt-oss-20b", "gpt_oss_20b",
 	 TITAN("gpt_oss", "gpt_oss_20b", 1, 8192, 1, 1, true), BRIDGE(16, 2, 4, 0, 1, 4, 512, 4096)},
 	{"gpt-oss-120b", "gpt_oss_120b", TITAN("gpt_oss", "gpt_oss_120b", 1, 8192, 1, 1, true), {0}},
@@ -118,6 +120,12 @@ const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, cons
 		    recipes_lists(perfs[i].formats, format))
 			return &perfs[i].is;
 	return NULL;
+}
+
+int lk_recipe_perf_seq(const char *stem) {
+	for (size_t i = 0; i < sizeof perfs / sizeof *perfs; i++)
+		if (strcmp(perfs[i].stem, stem) == 0) return perfs[i].is.seq;
+	return 0;
 }
 
 /* "..._64gpu_h100_fp8cs_...": false where the name says no kind. */

@@ -327,6 +327,28 @@ static lk_status script_expand_setting(lk_shell *shell, const lk_raws *words, si
 	return status;
 }
 
+/* echo TEXT > FILE, >> FILE: a file that the script writes. What is not known in it stays as written,
+ * so that reading it finds it unknown again. */
+static lk_status script_echo_to_file(lk_shell *shell, const lk_raws *words, size_t first) {
+	const lk_script_sought *sought = shell->caller;
+	const char *name = shell->output, *before = "";
+	lk_words expanded = {0};
+	lk_status status = lk_script_expand(shell, words, first + 1, &expanded);
+	if (shell->appends)
+		for (const lk_inner_file *file = sought->reading->files; file; file = file->next)
+			if (strcmp(file->name, name) == 0) {
+				before = file->text;
+				break;
+			}
+	lk_word text = {0};
+	if (status == LK_OK) text.text = lk_script_echo(shell->arena, &expanded);
+	lk_vec_free(&expanded);
+	if (status != LK_OK || text.text == NULL) return status; /* options that are not read */
+	if (strlen(before) + strlen(text.text) > LK_LAUNCH_BYTES) return LK_OK;
+	text.text = lk_arena_printf(shell->arena, "%s%s", before, text.text);
+	return text.text != NULL ? shell->wrote(shell, name, &text) : lk_oom(shell->err);
+}
+
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -388,6 +410,9 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 		lk_vec_free(&expanded);
 		return status;
 	}
+	if (certain == LK_SHELL_TRUE && shell->output != NULL && shell->output != lk_shell_errors &&
+	    shell->heredocs == 0 && lk_shell_raw_is(name, "echo"))
+		return script_echo_to_file(shell, words, first);
 	if (lk_script_among(name, passed)) return LK_OK;
 	if (lk_script_among(name, harmless)) return script_expand_setting(shell, words, first + 1);
 	uint32_t function = lk_script_function(shell, name);

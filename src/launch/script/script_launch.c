@@ -64,8 +64,9 @@ bool lk_script_launches(const char *text) {
 	return false;
 }
 
-/* python -m pip install: it launches nothing. */
+/* python -m pip install, helm install: what they name launches nothing here. */
 static bool script_installs(const lk_words *words) {
+	if (words->count > 0 && strcmp(words->at[0].text, "helm") == 0) return true;
 	for (size_t i = 0; i + 1 < words->count; i++)
 		if (strcmp(words->at[i].text, "-m") == 0) return strcmp(words->at[i + 1].text, "pip") == 0;
 	return false;
