@@ -145,16 +145,15 @@ static const char *launch_variables(lk_line *line) {
 static lk_status launch_configured(lk_line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {
-		.sets = launch_overrides(line),
-		.vars = launch_variables(line),
-		.also = line->also,
-		.program = line->maxtext || line->operand != NULL ? line->name : NULL};
+	lk_launch_given given = {.sets = launch_overrides(line),
+	                         .vars = launch_variables(line),
+	                         .also = line->also,
+	                         .program = line->maxtext || line->operand != NULL ? line->name : NULL};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
 	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);
 	const char *path = name != NULL ? lk_launch_file_named(reading, name, &inner) : NULL;
-	lk_inner_file known = {"base.yml", "", 0, NULL};
+	lk_inner_file known = {.name = "base.yml", .text = ""};
 	if (path == NULL && inner == NULL && line->maxtext) {
 		bool named;
 		known.text = lk_maxtext_file(reading, name != NULL ? name : "base.yml", &named);
@@ -168,9 +167,12 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 	if (path == NULL && inner == NULL && line->hydra) {
 		static const char fsdp[] = "actor_rollout_ref: {}\n",
 						  megatron[] = "actor_rollout_ref: {actor: {strategy: megatron}}\n";
-		static const lk_inner_file usual = {"ppo_trainer.yaml", fsdp, sizeof fsdp - 1, NULL},
-								   core = {"ppo_megatron_trainer.yaml", megatron,
-		                                   sizeof megatron - 1, NULL};
+		static const lk_inner_file usual = {.name = "ppo_trainer.yaml",
+		                                    .text = fsdp,
+		                                    .size = sizeof fsdp - 1},
+								   core = {.name = "ppo_megatron_trainer.yaml",
+		                                   .text = megatron,
+		                                   .size = sizeof megatron - 1};
 		inner = name != NULL && strcasestr(name, "megatron") ? &core : &usual;
 		if (inner == &core)
 			LK_TRY(lk_launch_assume(

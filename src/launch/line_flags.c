@@ -160,7 +160,9 @@ static lk_status line_override(lk_line *line, const lk_word *word) {
 
 /* Whether a word is key=value, of which at least the key is known. */
 static bool line_is_setting(const char *text) {
-	size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+	size_t length = 0;
+	while (isalnum((unsigned char)text[length]) || strchr("_.", text[length] ? text[length] : ' '))
+		length++;
 	return length > 0 && text[length] == '=';
 }
 

@@ -26,8 +26,8 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->hydra = lk_verl_is(name);
 	line->maxtext = work == NULL && lk_maxtext_is(word->text);
 	if (line->maxtext) line->name = word->text;
-	line->configured =
-		line->hydra || line->maxtext || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
+	line->configured = line->hydra || line->maxtext || strncmp(name, "axolotl.", 8) == 0 ||
+	                   strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);

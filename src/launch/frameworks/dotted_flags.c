@@ -5,6 +5,7 @@
  * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
  * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
  * = T / length;  global batch = tokens of a step / length */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -174,7 +175,8 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 /* "simple_fsdp.llama3" and "llama3_ft" are llama3, trained otherwise; NULL when memory runs out. */
 static const char *dotted_family(lk_arena *arena, const char *name) {
 	static const char *const ends[] = {"_ft", "_simple_fsdp"};
-	const char *dot = strrchr(name, '.'), *family = dot != NULL ? dot + 1 : name;
+	const char *dot = strrchr(name, '.'), *family = name;
+	if (dot != NULL && isalpha((unsigned char)dot[1])) family = dot + 1;
 	size_t length = strlen(family);
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
 		if (lk_ends_in(family, ends[i])) length = strlen(family) - strlen(ends[i]);
@@ -190,13 +192,13 @@ static lk_status dotted_name_network(lk_reading *reading, lk_dotted *dotted) {
 		        "model.name: torchtitan's diffusion models are not read");
 		return lk_hint(reading->err, "give --model flux.1-dev and --gbs in place of the file");
 	}
-	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
-			   *name = dotted->name == NULL ? "" : dotted_family(reading->arena, dotted->name),
-			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
-			   *flavor = dotted->flavor == NULL ? "" : dotted->flavor,
-			   *whole =
-				   name != NULL ? lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor)
-								: NULL;
+	const char *flag = "model.flavor", *whole = dotted->flavor, *name = dotted->name;
+	if (name != NULL && dotted->dialect == TITAN) {
+		name = dotted_family(reading->arena, name);
+		if (name == NULL) return lk_oom(reading->err);
+	}
+	if (whole == NULL) flag = "model.name", whole = name;
+	else if (name != NULL) whole = lk_arena_printf(reading->arena, "%s-%s", name, whole);
 	if (whole == NULL) return lk_oom(reading->err);
 	if (dotted->dialect != TITAN) return lk_launch_network(reading, flag, whole);
 	LK_TRY(lk_launch_own_network(reading, lk_networks_titan, flag, whole, &dotted->job, &found));
@@ -227,7 +229,8 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 	if (is == NULL && job->seq == 0) {
 		job->seq = lk_recipe_perf_seq(stem);
 		if (job->seq > 0)
-			return lk_launch_assume(reading, "%d tokens, as in other recipes of %s", job->seq, stem);
+			return lk_launch_assume(reading, "%d tokens, as in other recipes of %s", job->seq,
+			                        stem);
 	}
 	if (is == NULL) return LK_OK;
 	bool pipeline = job->pp == 0 && job->vp == 0;
@@ -295,17 +298,18 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 }
 
 /* Layers that no number of stages divides: recipes count the embedding and the loss as a layer each
- * (Llama 3.1 405B, Qwen3 235B), or leave the last stage, which has the loss and what predicts further
- * tokens, three layers short (DeepSeek-V3). */
+ * (Llama 3.1 405B, Qwen3 235B), or leave the last stage, which has the loss and the layer that
+ * predicts further tokens, three layers short (DeepSeek-V3). */
 static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
 	static const int less[][2] = {{1, 1}, {0, 3}, {0, 1}, {1, 3}};
 	lk_job *job = &dotted->job;
 	lk_model model;
-	int stages = job->pp * (job->vp > 1 ? job->vp : 1);
+	int64_t stages = (int64_t)job->pp * (job->vp > 1 ? job->vp : 1);
 	bool stated = job->account_embedding || job->account_loss || job->first_stage_layers > 0 ||
 	              job->last_stage_layers > 0 || *job->pipeline_layout;
 	if (job->pp <= 1 || stated || reading->out->network == NULL ||
-	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK || model.layers % stages == 0)
+	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK || stages > model.layers ||
+	    model.layers % stages == 0)
 		return LK_OK;
 	for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
 		if ((model.layers + less[i][0] + less[i][1]) % stages != 0) continue;
@@ -313,7 +317,7 @@ static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
 		return lk_launch_assume(reading,
 		                        "%d layers in %d stages: the first has %d fewer than the others, "
 		                        "the last %d, as recipes have them",
-		                        model.layers, stages, less[i][0], less[i][1]);
+		                        model.layers, (int)stages, less[i][0], less[i][1]);
 	}
 	return LK_OK;
 }
@@ -322,8 +326,7 @@ static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	if (dotted->size != NULL) {
-		const char *sized =
-			lk_arena_printf(reading->arena, "%s_%s", dotted->recipe, dotted->size);
+		const char *sized = lk_arena_printf(reading->arena, "%s_%s", dotted->recipe, dotted->size);
 		if (sized == NULL) return lk_oom(reading->err);
 		dotted->recipe = sized;
 	}

@@ -27,13 +27,14 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
 extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
-	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
-	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
-	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
-	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
-	lk_rules_trainer[], lk_rules_verl[];
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
-	lk_keys_litgpt[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
+	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[], lk_rules_llama_factory[],
+	lk_rules_llama_factory_v1[], lk_rules_llm_foundry[], lk_rules_maxtext[],
+	lk_rules_megatron_test[], lk_rules_megatron_yaml[], lk_rules_nanotron[], lk_rules_nemo[],
+	lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[], lk_rules_primus[],
+	lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[], lk_rules_trainer[],
+	lk_rules_verl[];
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[], lk_keys_litgpt[],
+	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
 	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
 	lk_keys_trainer_megatron[], lk_keys_verl[];
 
@@ -251,7 +252,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	return lk_hint(reading->err,
 	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
 	               "torchtitan, "
-	               "torchtune, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
+	               "torchtune, litgpt, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
 	               "accelerate, DeepSpeed, "
 	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
 }
@@ -284,9 +285,8 @@ static lk_status config_ready(lk_reading *reading) {
 
 lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_given *given,
                          lk_words *words) {
-	lk_config config = {.reading = reading,
-	                    .program = given ? given->program : NULL,
-	                    .given = given ? *given : (lk_launch_given){0}};
+	lk_config config = {.reading = reading, .given = given ? *given : (lk_launch_given){0}};
+	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
 	LK_TRY(config_merge_others(&config));
@@ -298,8 +298,8 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 	lk_config config = {.reading = reading,
 	                    .file = name,
 	                    .text = lk_arena_strndup(reading->arena, text, size),
-	                    .program = given ? given->program : NULL,
 	                    .given = given ? *given : (lk_launch_given){0}};
+	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_document_parse(reading->arena, text, size, name, &config.root, reading->err));
 	if (config.root->kind != LK_JSON_OBJECT)

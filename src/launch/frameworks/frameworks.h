@@ -107,7 +107,7 @@ const char *lk_recipe_network(lk_arena *arena, const char *name);
 
 /* A row of data/launch/networks.csv. */
 typedef struct lk_named_network {
-	const char *name; /* "a*": all with that beginning */
+	const char *name;           /* "a*": all with that beginning */
 	const char *preset, *sizes; /* "layers=6; hidden=256": how it differs */
 } lk_named_network;
 extern const lk_named_network lk_networks_titan[], lk_networks_maxtext[];

@@ -2,8 +2,8 @@
  *
  *     samples of a replica's micro-batch = per_device_batch_size * tp * cp * pp / micro-batches
  *
- * global_parameter_scale 2^n widens a network that no model_name names, in rounds of three: heads and
- * MLP, then the hidden size, then the number of layers (utils/max_utils, get_individual_scales). */
+ * global_parameter_scale 2^n widens a network that no model_name names, in rounds of three: heads
+ * and MLP, then the hidden size, then the layers (utils/max_utils, get_individual_scales). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,13 +19,16 @@
 
 LK_KEYS(maxtext);
 
+enum { SIZE_MOST = 1 << 24 /* of a network, of micro-batches */ };
+
 bool lk_maxtext_is(const char *program) {
 	return strcasestr(program, "maxtext") != NULL;
 }
 
 bool lk_maxtext_states(const char *key) {
 	for (const lk_key *row = lk_keys_maxtext; row->path; row++)
-		if (strcmp(row->path, key) == 0) return row->kind == LK_KEY_FACT || row->kind == LK_KEY_RULE;
+		if (strcmp(row->path, key) == 0)
+			return row->kind == LK_KEY_FACT || row->kind == LK_KEY_RULE;
 	return false;
 }
 
@@ -39,13 +42,14 @@ const char *lk_maxtext_file(lk_reading *reading, const char *name, bool *known) 
 	lk_value *files;
 	*known = false;
 	const char *text = lk_data_file("launch/maxtext_files.yaml", &size);
-	for (size_t i = 0; i < 2; i++)
-		if (lk_ends_in(stem, i ? ".yaml" : ".yml")) length -= i ? 5 : 4;
+	if (lk_ends_in(stem, ".yml")) length -= 4;
+	else if (lk_ends_in(stem, ".yaml")) length -= 5;
 	if (!text || lk_document_parse(arena, text, size, "maxtext_files.yaml", &files, NULL) != LK_OK)
 		return none;
 	for (size_t i = 0; i < files->count; i++) {
 		const lk_value *file = &files->items[i];
-		if (strlen(files->keys[i]) != length || strncmp(files->keys[i], stem, length) != 0) continue;
+		if (strlen(files->keys[i]) != length || strncmp(files->keys[i], stem, length) != 0)
+			continue;
 		*known = true;
 		const char *out = "per_device_batch_size: 12\nmax_target_length: 2048\n";
 		for (size_t k = 0; out && k < file->count; k++) {
@@ -63,7 +67,7 @@ const char *lk_maxtext_file(lk_reading *reading, const char *name, bool *known) 
 static int maxtext_whole(const lk_config *config, const char *key) {
 	const char *text = lk_config_text(lk_config_at(config->root, key));
 	long long number;
-	bool whole = text && lk_parse_int(text, 1, 1 << 24, &number, key, NULL) == LK_OK;
+	bool whole = text && lk_parse_int(text, 1, SIZE_MOST, &number, key, NULL) == LK_OK;
 	return whole ? (int)number : 0;
 }
 
@@ -75,12 +79,20 @@ static lk_status maxtext_scale(const lk_config *config, lk_model *model) {
 		return lk_config_fail(config, "global_parameter_scale", "it is no power of 2",
 		                      "give a power of 2, or the sizes themselves");
 	int rounds = log / 3, rest = log % 3;
-	int wide = 1 << (rounds + (rest > 0)), hidden = 1 << (rounds + (rest > 1));
-	model->heads *= wide;
-	model->kv_heads *= wide;
-	model->ffn *= wide;
-	model->hidden *= hidden;
-	model->layers *= 1 << rounds;
+	int wide = rounds + (rest > 0), wider = rounds + (rest > 1);
+	const struct {
+		int *size, log;
+	} sizes[] = {{&model->heads, wide},
+	             {&model->kv_heads, wide},
+	             {&model->ffn, wide},
+	             {&model->hidden, wider},
+	             {&model->layers, rounds}};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		if (*sizes[i].size > SIZE_MOST >> sizes[i].log)
+			return lk_config_fail(config, "global_parameter_scale", "the network is too large",
+			                      "give a smaller power of 2");
+		*sizes[i].size <<= sizes[i].log;
+	}
 	return LK_OK;
 }
 
@@ -136,14 +148,15 @@ lk_status lk_own_maxtext_network(const lk_config *config, lk_draft *draft) {
 
 /* ---- the batch ---- */
 
-static int64_t maxtext_ranks(const lk_job *job) {
-	int64_t ranks = job->tp > 1 ? job->tp : 1;
+/* Ranks that share the samples of a replica. */
+static double maxtext_ranks(const lk_job *job) {
+	double ranks = job->tp > 1 ? job->tp : 1;
 	if (job->pp > 1) ranks *= job->pp;
 	if (job->cp > 1) ranks *= job->cp;
 	return ranks;
 }
 
-/* Stages are passed as often as they hold a layer: num_layers_per_pipeline_stage is 1 by default. */
+/* Stages are passed as often as they hold a layer; num_layers_per_pipeline_stage is 1. */
 static void maxtext_stages(const lk_config *config, lk_job *job) {
 	const char *name = config->reading->out->network;
 	int repeats = maxtext_whole(config, "num_pipeline_repeats");
@@ -161,16 +174,18 @@ static void maxtext_stages(const lk_config *config, lk_job *job) {
 
 lk_status lk_own_maxtext_batch(const lk_config *config, lk_draft *draft) {
 	lk_job *job = &draft->job;
-	double share = draft->device_batch * (double)maxtext_ranks(job);
+	double share = draft->device_batch * maxtext_ranks(job);
 	int pieces = maxtext_whole(config, "num_pipeline_microbatches");
 	char said[120];
 	if (job->pp <= 1) pieces = 1;
 	else maxtext_stages(config, job);
 	if (pieces == 0) pieces = job->pp;
-	if (pieces > 1) {
-		job->microbatches = pieces * (draft->accumulation > 1 ? draft->accumulation : 1);
-		draft->accumulation = job->microbatches;
-	}
+	if (pieces > 1 && draft->accumulation > SIZE_MOST / pieces)
+		return lk_config_fail(config, "num_pipeline_microbatches", "too many micro-batches",
+		                      "give fewer");
+	if (pieces > 1)
+		draft->accumulation = pieces * (draft->accumulation > 1 ? draft->accumulation : 1);
+	if (pieces > 1) job->microbatches = draft->accumulation;
 	share /= pieces;
 	snprintf(said, sizeof said, "%g samples of a device are %g of a replica's micro-batch",
 	         draft->device_batch, share);

@@ -333,6 +333,18 @@ const char *lk_launch_other_work(const char *program) {
 	return NULL;
 }
 
+/* A file that the script wrote, as the text of a shell; NULL: it wrote none of that name. */
+static lk_status launcher_written(lk_reading *reading, const char *name, const lk_word **out) {
+	const lk_inner_file *file = reading->files;
+	while (file != NULL && strcmp(file->name, name) != 0) file = file->next;
+	if (file == NULL) return LK_OK;
+	lk_word *text = LK_NEW(reading->arena, lk_word);
+	if (text == NULL) return lk_oom(reading->err);
+	text->text = file->text;
+	*out = text;
+	return LK_OK;
+}
+
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
                            lk_launch_ranks *ranks, lk_launched *out) {
 	const lk_word *argument;
@@ -354,14 +366,8 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	if (kind == LK_LAUNCHER_SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;
-		for (const lk_inner_file *file = reading->files; file; file = file->next)
-			if (strcmp(file->name, words[out->used].text) == 0) {
-				lk_word *text = LK_NEW(reading->arena, lk_word);
-				if (text == NULL) return lk_oom(reading->err);
-				text->text = file->text;
-				out->script = text;
-				return LK_OK;
-			}
+		LK_TRY(launcher_written(reading, words[out->used].text, &out->script));
+		if (out->script != NULL) return LK_OK;
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
@@ -373,9 +379,8 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	bool direct =
 		(kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_DEEPSPEED | LK_LAUNCHER_PYTHON)) != 0 &&
 		argument == NULL && out->used < count;
-	int next = direct ? launchers_program(words[out->used].text) : 0;
-	if (direct && !(kind != LK_LAUNCHER_PYTHON &&
-	                (next == LK_LAUNCHER_PYTHON || next == LK_LAUNCHER_SHELL)))
+	int next = direct && kind != LK_LAUNCHER_PYTHON ? launchers_program(words[out->used].text) : 0;
+	if (direct && next != LK_LAUNCHER_PYTHON && next != LK_LAUNCHER_SHELL)
 		out->program = &words[out->used++];
 	return LK_OK;
 }

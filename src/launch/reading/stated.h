@@ -81,9 +81,9 @@ typedef struct lk_launch {
 } lk_launch;
 /* Values that override a file, and values for what it leaves open. */
 typedef struct lk_launch_given {
-	const char *sets; /* lines "key=value" in the framework's own names; NULL: none */
-	const char *vars; /* lines "NAME=value": variables known only to the cluster; NULL: none */
-	const char *also; /* lines: configurations that are merged over the file; NULL: none */
+	const char *sets;    /* lines "key=value" in the framework's own names; NULL: none */
+	const char *vars;    /* lines "NAME=value": variables known only to the cluster; NULL: none */
+	const char *also;    /* lines: configurations that are merged over the file; NULL: none */
 	const char *program; /* that reads the configuration, where its name tells more; NULL: none */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;

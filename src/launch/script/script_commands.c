@@ -2,6 +2,7 @@
  * functions, other scripts, launches. Any other program runs as one of its own and cannot change a
  * variable: it is passed over. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/script/script_internal.h"
 
 #include <stdio.h>
@@ -327,26 +328,37 @@ static lk_status script_expand_setting(lk_shell *shell, const lk_raws *words, si
 	return status;
 }
 
-/* echo TEXT > FILE, >> FILE: a file that the script writes. What is not known in it stays as written,
- * so that reading it finds it unknown again. */
+/* Text after that of a file, in a buffer that doubles. */
+static lk_status script_append(lk_shell *shell, lk_inner_file *file, const char *text) {
+	size_t length = strlen(text);
+	if (file->size + length > LK_LAUNCH_BYTES) return LK_OK; /* no launch line is in it */
+	if (file->buffer == NULL || file->size + length >= file->room) {
+		file->room = 2 * (file->size + length) + 1;
+		file->buffer = lk_arena_alloc(shell->arena, file->room);
+		if (file->buffer == NULL) return lk_oom(shell->err);
+		memcpy(file->buffer, file->text, file->size);
+		file->text = file->buffer;
+	}
+	memcpy(file->buffer + file->size, text, length + 1);
+	file->size += length;
+	LK_ASSERT(file->size < file->room);
+	return LK_OK;
+}
+
+/* echo TEXT > FILE, >> FILE: a file that the script writes. What is not known in it stays as
+ * written, so that reading it finds it unknown again. */
 static lk_status script_echo_to_file(lk_shell *shell, const lk_raws *words, size_t first) {
 	const lk_script_sought *sought = shell->caller;
-	const char *name = shell->output, *before = "";
+	lk_inner_file *file = shell->appends ? sought->reading->files : NULL;
 	lk_words expanded = {0};
-	lk_status status = lk_script_expand(shell, words, first + 1, &expanded);
-	if (shell->appends)
-		for (const lk_inner_file *file = sought->reading->files; file; file = file->next)
-			if (strcmp(file->name, name) == 0) {
-				before = file->text;
-				break;
-			}
 	lk_word text = {0};
+	lk_status status = lk_script_expand(shell, words, first + 1, &expanded);
 	if (status == LK_OK) text.text = lk_script_echo(shell->arena, &expanded);
 	lk_vec_free(&expanded);
 	if (status != LK_OK || text.text == NULL) return status; /* options that are not read */
-	if (strlen(before) + strlen(text.text) > LK_LAUNCH_BYTES) return LK_OK;
-	text.text = lk_arena_printf(shell->arena, "%s%s", before, text.text);
-	return text.text != NULL ? shell->wrote(shell, name, &text) : lk_oom(shell->err);
+	while (file != NULL && strcmp(file->name, shell->output) != 0) file = file->next;
+	return file != NULL ? script_append(shell, file, text.text)
+	                    : shell->wrote(shell, shell->output, &text);
 }
 
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
