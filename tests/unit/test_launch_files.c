@@ -256,7 +256,7 @@ static void maxtext(void **state) {
 	      "ici_tensor_parallelism=8 ici_fsdp_parallelism=1 dcn_data_parallelism=2 "
 	      "dcn_fsdp_parallelism=1\n"},
 	     .holds = "framework=maxtext names=llama3-8b assumed=16 tp=8 mbs=2 seq=2048 dtype=bf16 "
-	              "recompute=full sharding=zero3",
+	              "recompute=full sharding=none",
 	     .assumes =
 	         "MaxText/configs/base.yml is not here: taken as MaxText's own file of that name"},
 		{{"run.sh\n" MAX_LINE "model_name=llama2-7b per_device_batch_size=2 "
@@ -500,6 +500,9 @@ static void other_files(void **state) {
 		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
 	     .holds = "names=llama3-8b mbs=4",
 	     .assumes = "hardware: TPUs, MaxText's default, are not modelled: the layout is priced"},
+		{{"max.yml\nbase_config: base.yml\nmodel_name: llama3-8b\nhardware: gpu\n"
+	      "per_device_batch_size: 2\nenable_lora: true\nlora: {lora_rank: 4}\n"},
+	     .holds = "names=llama3-8b mbs=2 seq=2048 task=lora lora_rank=4"},
 		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
 	     .sets = "hardware=gpu",
 	     .holds = "names=llama3-8b mbs=4"},
