@@ -1,5 +1,6 @@
 /* pack_launch.c: the rows of data/launch: tables of keys (lk_key), of flags (lk_flag), of names
- * (lk_renamed), of launchers' programs and options, and of rules (lk_rule). Unknown kinds, fields
+ * (lk_renamed), of networks by frameworks' own names (lk_named_network), of launchers' programs and
+ * options, and of rules (lk_rule). Unknown kinds, fields
  * and named words are refused here, members of structs and functions by the compiler. */
 #include <stdio.h>
 #include <string.h>
@@ -139,6 +140,28 @@ static void put_name(const struct pack_file *file) {
 	printf("},\n");
 }
 
+/* "layers=6; hidden=256": sizes in which a network differs from its preset. */
+static void put_network(const struct pack_file *file) {
+	const char *sizes = pack_cell(file, "sizes");
+	if (!*pack_cell(file, "preset")) pack_refuse(file, "preset: it is missing");
+	for (const char *text = sizes; *text; text += strcspn(text, ";"), text += strspn(text, "; ")) {
+		char name[PACK_NAME], value[PACK_NAME];
+		size_t equals = strcspn(text, "=;"), end = strcspn(text, ";");
+		snprintf(name, sizeof name, "%.*s", (int)equals, text);
+		snprintf(value, sizeof value, "%.*s", (int)(end - equals) - 1, text + equals + 1);
+		const lk_field *field = lk_draft_fact(name);
+		if (!field || text[equals] != '=') pack_refuse(file, "sizes: not field=value: %s", text);
+		check_value(file, field, value);
+	}
+	printf("\t{");
+	pack_put_text(pack_cell(file, "network"));
+	printf(", ");
+	pack_put_text(pack_cell(file, "preset"));
+	printf(", ");
+	pack_put_quoted(sizes, strlen(sizes));
+	printf("},\n");
+}
+
 /* ---- launchers */
 
 /* Kinds of launchers, with blanks between. */
@@ -259,6 +282,7 @@ static const struct pack_form forms[] = {
 	{"flag", "lk_flag", "lk_", "_flags", "{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, LK_READ}",
      put_flag, PACK_ONCE},
 	{"name", "lk_renamed", "lk_", "", "{NULL, NULL, NULL}", put_name, PACK_SEVERAL},
+	{"network", "lk_named_network", "lk_", "", "{NULL, NULL, NULL}", put_network, PACK_ONCE},
 	{"program", "lk_launcher_program", "lk_", "", "{NULL, 0}", put_program, PACK_ONCE},
 	{"option", "lk_launcher_option", "lk_", "", "{NULL, 0, LK_OPTION_VALUE, NULL, NULL}",
      put_option, PACK_SEVERAL},

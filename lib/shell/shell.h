@@ -126,6 +126,7 @@ typedef struct lk_shell {
 	bool strung; /* the current command reads <<< string */
 	lk_raw string;
 	const char *output; /* where the current command writes to, as written; NULL: nowhere */
+	bool appends;       /* after what is there: >> */
 	/* Handler of comment lines, for instance of "#SBATCH ..."; NULL: none. */
 	lk_status (*comment)(struct lk_shell *shell, const char *line, size_t length);
 	/* Handler of a line that might append something and is taken not to; NULL: none. */

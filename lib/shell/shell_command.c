@@ -133,9 +133,9 @@ static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand
 	return LK_OK;
 }
 
-/* cat <<END: its text without trailing line ends. */
+/* cat <<END: its text without trailing line ends; what is not known in it stays as written. */
 static lk_status command_document(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
-                                  const char *end, int line, const char **out) {
+                                  const char *end, int line, lk_word *out) {
 	at += strspn(at, "<- \t");
 	bool literal = at < end && strchr("'\"\\", *at) != NULL;
 	at += literal;
@@ -151,8 +151,9 @@ static lk_status command_document(lk_shell *shell, const lk_shell_expanders *exp
 			if (!literal) LK_TRY(expand->here(shell, body, next, line, &text));
 			size_t size = strlen(text.text);
 			while (size > 0 && text.text[size - 1] == '\n') size--;
-			if (text.unknown == NULL) *out = lk_arena_strndup(shell->arena, text.text, size);
-			return text.unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
+			*out = text;
+			out->text = lk_arena_strndup(shell->arena, text.text, size);
+			return out->text != NULL ? LK_OK : lk_oom(shell->err);
 		}
 		next = stop != NULL ? stop + 1 : end;
 	}
@@ -176,7 +177,7 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 	if (strncmp(at, "cat", 3) == 0) {
 		at += 3 + strspn(at + 3, " \t");
 		bool document = end - at > 3 && at[0] == '<' && at[1] == '<' && at[2] != '<';
-		return document ? command_document(shell, expand, at, end, line, &value->text) : LK_OK;
+		return document ? command_document(shell, expand, at, end, line, value) : LK_OK;
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;

@@ -144,6 +144,7 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 		lk_status status = lk_shell_expand_one(shell, &target, &name);
 		shell->certain = certain;
 		if (status == LK_OK) shell->output = name.text;
+		shell->appends = begin[0] == '>' && begin[1] == '>';
 		return status;
 	}
 	if (shell->heredocs == 8)
@@ -185,6 +186,7 @@ static lk_status take_math(lk_shell *shell, lk_raws *words) {
 lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 	words->count = 0;
 	shell->strung = false;
+	if (shell->heredocs == 0) shell->output = NULL;
 	bool test = false;
 	for (;;) {
 		lk_raw raw;

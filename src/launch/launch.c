@@ -160,16 +160,6 @@ static const char *launch_variables(lk_line *line) {
 	return vars;
 }
 
-/* What MaxText's base.yml states of a step, for lines whose file is not here. */
-static const char launch_maxtext[] = "per_device_batch_size: 12\nmax_target_length: 2048\n"
-									 "hardware: tpu\nremat_policy: full\n";
-
-static bool launch_is_maxtext(const lk_line *line, const char *name) {
-	return name != NULL && lk_ends_in(name, "base.yml") && line->name != NULL &&
-	       (strstr(line->name, "MaxText") || strcmp(line->name, "train.py") == 0) &&
-	       line->settings.count > 0;
-}
-
 /* verl's own file in the place of one that is not here: its name says which engine trains. */
 static lk_status launch_verl(lk_line *line, const char *name, const lk_inner_file **inner) {
 	static const char *const engines[] = {"megatron", "veomni", "torchtitan"};
@@ -201,19 +191,23 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 	lk_launch_given given = {.sets = launch_overrides(line),
 	                         .vars = launch_variables(line),
 	                         .also = line->also,
-	                         .program = line->command != NULL ? line->name : NULL};
+	                         .program = line->command != NULL || line->maxtext || line->operand != NULL
+	                                        ? line->name
+	                                        : NULL};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
 	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);
 	const char *path = name != NULL ? lk_launch_file_named(reading, name, &inner) : NULL;
-	if (path == NULL && inner == NULL && launch_is_maxtext(line, name)) {
-		static const lk_inner_file base = {"base.yml", launch_maxtext, sizeof launch_maxtext - 1,
-		                                   NULL};
-		inner = &base;
-		LK_TRY(lk_launch_assume(reading,
-		                        "MaxText's defaults of a batch of 12 a device, 2048 "
-		                        "tokens and full recomputation: %.100s is not here",
-		                        name));
+	lk_inner_file known = {.name = "base.yml", .text = ""};
+	if (path == NULL && inner == NULL && line->maxtext) {
+		bool named;
+		known.text = lk_maxtext_file(reading, name != NULL ? name : "base.yml", &named);
+		if (known.text == NULL) return lk_oom(reading->err);
+		known.size = strlen(known.text);
+		inner = &known;
+		if (name != NULL)
+			LK_TRY(lk_launch_assume(reading, "%.100s is not here: taken as MaxText's %s", name,
+			                        named ? "own file of that name" : "base.yml"));
 	}
 	if (path == NULL && inner == NULL && line->hydra) LK_TRY(launch_verl(line, name, &inner));
 	if (path == NULL && inner == NULL) {

@@ -21,10 +21,12 @@ typedef struct lk_line {
 	const lk_command_of
 		*command; /* one whose flags state all, DeepSpeed's presets too; NULL: none */
 	bool program, any_flag, megatron;
+	bool maxtext;           /* its settings follow a configuration as words, key=value */
 	bool hydra;             /* verl's settings follow it as words, key=value */
 	lk_verl_kind verl;      /* which of verl's programs it is */
 	bool configured;        /* the program takes all that it does from its configuration */
 	bool starter;           /* its first word is the program that it starts */
+	const char *operand;    /* the setting that a bare word states; NULL: none does */
 	const char *configs;    /* folder of the configurations that a starter names; NULL: as named */
 	lk_dotted dotted;       /* what NeMo's or torchtitan's settings say */
 	const char *titan_sets; /* the latter as lines "key=value", for a configuration; NULL: none */
@@ -52,6 +54,8 @@ lk_status lk_line_one_process(lk_line *line);
 bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_t *used);
 /* axolotl train, trl sft: `word` is the one after the command; NULL: there is none. */
 lk_status lk_line_command(lk_line *line, const lk_command_of *command, const lk_word *word);
+/* litgpt finetune lora: whether a bare word is the second half of the command. */
+bool lk_line_command_goes_on(lk_line *line, const char *word);
 
 /* ---- line_dotted.c: one flag, or word, with the words after it. */
 lk_status lk_line_titan_flag(lk_line *line, const char *name, const lk_word *words, size_t count,

@@ -5,6 +5,7 @@
 #include "launch/line.h"
 
 #include <string.h>
+#include <strings.h>
 
 static lk_status line_titan_setting(lk_line *line, const char *path, const char *value) {
 	const char *before = line->titan_sets != NULL ? line->titan_sets : "";
@@ -85,6 +86,11 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 		{"c", "compute_dtype", "format"},
 		{"mode", "task", "task"},
 		{"m", "model", "model"},
+		{"model_name", "model_name", "model"},
+		{"ms", "model_size", "size"},
+		{"model_family_name", "domain", "family"},
+		{"recompute_num_layers", "recompute_num_layers", "model.recompute_num_layers"},
+		{"use_megatron_fsdp", "use_megatron_fsdp", "ddp.use_megatron_fsdp"},
 	};
 	const char *name = option + strspn(option, "-"), *path = NULL;
 	lk_dotted *dotted = &line->dotted;
@@ -95,9 +101,11 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 	*known = path != NULL && dotted->dialect == LK_DIALECT_BRIDGE;
 	if (!*known) return LK_OK;
 	LK_TRY(lk_launch_seen(line->r, name));
+	if (strcasecmp(value, "none") == 0) return LK_OK; /* it states nothing */
 	if (strchr(path, '.') != NULL) return lk_dotted_read(line->r, dotted, path, value);
 	if (strcmp(path, "recipe") == 0) dotted->recipe = value;
 	else if (strcmp(path, "model") == 0 && dotted->recipe == NULL) dotted->recipe = value;
+	else if (strcmp(path, "size") == 0) dotted->size = value;
 	else if (strcmp(path, "task") == 0) dotted->task = value;
 	else if (strcmp(path, "kind") == 0) lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
 	else if (strcmp(path, "gpus") == 0) {

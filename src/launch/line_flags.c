@@ -120,6 +120,11 @@ static lk_status line_keep_flag(lk_line *line, const char *name, const lk_word *
 	for (char *c = key; *c; c++)
 		if (*c == '-') *c = '_';
 	lk_word first = *used > 0 ? words[0] : (lk_word){.text = ""};
+	if (first.unknown != NULL && line->maxtext) {
+		if (lk_maxtext_states(key) && !first.empty_if_unset)
+			return lk_launch_unknown_value(line->r, name, &words[0]);
+		return lk_launch_note(line->r, name, "its value is not known");
+	}
 	if (first.unknown != NULL) {
 		LK_TRY(line_unknown(line, name, key, &first));
 		if (first.text == NULL) return LK_OK;
@@ -204,6 +209,22 @@ static lk_status line_override(lk_line *line, const lk_word *word) {
 	return name ? line_keep_flag(line, name, &value, 1, &used) : lk_oom(line->r->err);
 }
 
+/* Whether a word is key=value, of which at least the key is known. */
+static bool line_is_setting(const char *text) {
+	size_t length = 0;
+	while (isalnum((unsigned char)text[length]) || strchr("_.", text[length] ? text[length] : ' '))
+		length++;
+	return length > 0 && text[length] == '=';
+}
+
+/* MaxText: a configuration, then settings; of its path the name is enough. */
+static lk_status line_maxtext(lk_line *line, const lk_word *word) {
+	if (line_is_setting(word->text)) return line_override(line, word);
+	bool file = lk_ends_in(word->text, ".yml") || lk_ends_in(word->text, ".yaml");
+	if (file && line->config == NULL) line->config = word->text;
+	return file ? LK_OK : lk_launch_note(line->r, word->text, "a word that belongs to no flag");
+}
+
 /* Whether some flag is one that only Megatron-LM has: its name holds a '-', and nobody else's. */
 static bool line_has_megatron_flag(const lk_word *words, size_t count) {
 	for (size_t i = 0; i < count; i++) {
@@ -237,6 +258,10 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 		} else if (line->dotted.dialect == LK_DIALECT_NEMO ||
 		           line->dotted.dialect == LK_DIALECT_BRIDGE) {
 			LK_TRY(lk_line_nemo(line, word, count - i, &used));
+		} else if (line->maxtext && word->text[0] != '-' && *word->text != '\0' &&
+		           (word->unknown == NULL || line_is_setting(word->text) ||
+		            line_names_config(&(lk_word){.text = word->text}))) {
+			LK_TRY(line_maxtext(line, word));
 		} else if (line->hydra && word->text[0] != '-' && strchr(word->text, '=') != NULL) {
 			LK_TRY(line_override(line, word));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
@@ -265,6 +290,10 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 		} else if ((line->config != NULL || line->stem != NULL) &&
 		           strchr(word->text, '=') != NULL) {
 			LK_TRY(line_override(line, word));
+		} else if (line->operand != NULL && word->text[0] != '\0') {
+			if (!lk_line_command_goes_on(line, word->text))
+				LK_TRY(line_keep_flag(line, line->operand, word, 1, &used));
+			used = 1;
 		} else if (word->text[0] != '\0' && !(line->starter && i == 0)) {
 			LK_TRY(lk_launch_note(line->r, word->text, "a word that belongs to no flag"));
 		}

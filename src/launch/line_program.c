@@ -21,6 +21,10 @@ static lk_status line_command(lk_line *line, const lk_command_of *command, const
 	line->program = true;
 	line->configured = command->configured;
 	line->name = command->name;
+	line->operand = command->operand;
+	if (command->operand != NULL && next != NULL)
+		line->name = lk_arena_printf(line->r->arena, "%s %.40s", command->name, next);
+	if (line->name == NULL) return lk_oom(line->r->err);
 	if (strcmp(command->name, "trl") == 0) {
 		static const char *const scripts[] = {"sft.py",  "dpo.py", "grpo.py",
 		                                      "rloo.py", "kto.py", "reward.py"};
@@ -58,12 +62,15 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->unknown = word->unknown != NULL ? word : NULL;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
-	if (strcmp(name, "run_recipe.py") == 0 || strcmp(name, "setup_experiment.py") == 0)
+	if (strcmp(name, "run_recipe.py") == 0 || lk_ends_in(name, "setup_experiment.py") ||
+	    strstr(word->text, "performance/run_script.py"))
 		line->dotted.dialect = LK_DIALECT_BRIDGE;
 	line->verl = lk_verl_is(name);
 	line->hydra = line->verl != LK_VERL_NONE;
-	line->configured =
-		line->hydra || strncmp(name, "axolotl.", 8) == 0 || strncmp(name, "llamafactory.", 13) == 0;
+	line->maxtext = work == NULL && lk_maxtext_is(word->text);
+	if (line->maxtext) line->name = word->text;
+	line->configured = line->hydra || line->maxtext || strncmp(name, "axolotl.", 8) == 0 ||
+	                   strncmp(name, "llamafactory.", 13) == 0;
 	if (work != NULL) {
 		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s %s, and trains nothing", name,
 		        work);
@@ -171,6 +178,17 @@ bool lk_line_own_script(lk_line *line, const lk_word *words, size_t count, size_
 		                (own == LK_OWN_TITAN && line_titan(line));
 		*used = i + 1;
 		if (line->program) return true;
+	}
+	return false;
+}
+
+bool lk_line_command_goes_on(lk_line *line, const char *word) {
+	static const char *const methods[] = {"lora", "full", "adapter", "adapter_v2"};
+	for (size_t i = 0; lk_ends_in(line->name, " finetune") && i < 4; i++) {
+		if (strcmp(word, methods[i]) != 0) continue;
+		const char *name = lk_arena_printf(line->r->arena, "%s_%s", line->name, word);
+		if (name != NULL) line->name = name;
+		return name != NULL;
 	}
 	return false;
 }

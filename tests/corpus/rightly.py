@@ -3,9 +3,11 @@ taken out of it here on its own (PyYAML and a few lines a framework), against th
 
 States of a file: "rightly"; "answered", where its framework has no lines here; "otherwise" than it states; "refused"; "no job",
 or a network or method that is refused by name."""
+import math
 import os
 import re
 import subprocess
+import tomllib
 
 import yaml
 
@@ -54,9 +56,19 @@ def first(tree, *paths):
     return next((number(at(tree, p)) for p in paths if number(at(tree, p)) is not None), None)
 
 
+def texts(tree):
+    """Scalars as texts, as LOADER leaves them."""
+    if isinstance(tree, dict):
+        return {key: texts(value) for key, value in tree.items()}
+    return str(tree).lower() if isinstance(tree, bool) else tree if isinstance(tree, list) else str(tree)
+
+
 def load(path):
+    if path.endswith(".toml"):
+        with open(path, "rb") as file:
+            return texts(tomllib.load(file))
     if path.endswith(".sh"):
-        return {}
+        return {}  # its framework reads the text
     with open(path, encoding="utf-8") as file:
         return yaml.load(file.read().replace("\t", " "), LOADER) or {}
 
@@ -411,8 +423,92 @@ def trl(tree, path):
     return facts
 
 
+def litgpt(tree, path):
+    named = str(at(tree, "checkpoint_dir") or at(tree, "model_name"))
+    size = re.search(r"(\d+(?:\.\d+)?)([bm])(?![a-z])", named.lower())  # of the name: 1.1b, 14m
+    stated = at(tree, "model_config.n_layer") is not None
+    devices = first(tree, "devices")
+    precision = at(tree, "precision") or "bf16"
+    return {"mbs": first(tree, "train.micro_batch_size"), "gbs": first(tree, "train.global_batch_size"),
+            "seq": first(tree, "train.max_seq_length"), "lora": at(tree, "lora_r") is not None,
+            "dp": devices * (first(tree, "num_nodes") or 1) if devices else None,
+            "dtype": "bf16" if "bf16" in precision else "fp32" if "32" in precision else "fp16",
+            "billions": float(size.group(1)) / (1 if size.group(2) == "b" else 1000) if size and not stated else None}
+
+
+def torchtitan(tree, path):
+    with open(path) as text:
+        stated = re.search(r"preset for (\d+) ", text.read())  # "... is a preset for 64 A100 GPUs"
+    piped = (first(tree, "parallelism.pipeline_parallel_degree") or 1) > 1
+    size = re.fullmatch(r"([\d.]+)b", str(at(tree, "model.flavor")).lower())  # 8B, 0.6B, 671B
+    return {"mbs": (first(tree, "parallelism.pipeline_parallel_microbatch_size") or 1) if piped else
+            first(tree, "training.local_batch_size"), "seq": first(tree, "training.seq_len"),
+            "tp": first(tree, "parallelism.tensor_parallel_degree") or 1,
+            "pp": first(tree, "parallelism.pipeline_parallel_degree") or 1,
+            "cp": first(tree, "parallelism.context_parallel_degree") or 1,
+            "ep": first(tree, "parallelism.expert_parallel_degree"), "gpus": int(stated.group(1)) if stated else None,
+            "billions": float(size.group(1)) if size else None, "dtype": "bf16"}
+
+
+def script_lines(path):
+    """The commands of a script, with the variables that it sets itself filled in, continued lines joined."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*$", "", file.read(), flags=re.M))
+    values = {}
+    for line in re.sub(r"(\"[^\"]*)\n", r"\1 ", text).split("\n"):
+        line = re.sub(r"\$\{?(\w+)\}?", lambda m: values.get(m.group(1), m.group(0)), line)
+        named = re.match(r"\s*(?:export |local )?(\w+)\+?=(['\"]?)(.*)\2\s*$", line)
+        if named:
+            values[named.group(1)] = (values.get(named.group(1), "") if "+=" in line.split("=")[0] + "=" else "") + named.group(3)
+        yield line
+
+
+def size_of(name):
+    """Billions by a network's name, "llama3.1-8b", where it says all parameters."""
+    size = re.search(r"-(\d+(?:\.\d+)?)b(?:-a\d+b)?(?=$|-)", name or "")
+    return float(size.group(1)) if size else None
+
+
+def maxtext(tree, path):
+    settings = {key: str(at(tree, key)) for key in ("per_device_batch_size", "max_target_length") if at(tree, key)}
+    for line in script_lines(path) if path.endswith(".sh") else ():
+        program = re.search(r"-m (maxtext\.trainers\.[\w.$]*train[\w.]*|MaxText\.train)", line)
+        if program:
+            settings = dict(reversed(re.findall(r"(?<![-\w])([a-z_]+)=['\"]?([^'\" ]*)", line[program.end():])))
+    axis = lambda *names: math.prod(max(number(settings.get(name)) or 1, 1) for name in names)
+    tp = axis("ici_tensor_parallelism", "ici_tensor_sequence_parallelism", "dcn_tensor_parallelism")
+    cp, ep = axis("ici_context_parallelism"), axis("ici_expert_parallelism")
+    try:
+        mbs = float(settings["per_device_batch_size"]) * tp * cp
+    except (KeyError, ValueError):
+        mbs = None
+    shard = number(settings.get("ici_fsdp_parallelism")) or 0
+    replicas = number(settings.get("dcn_data_parallelism")) or 0
+    all_gpus = shard * max(replicas, 1) * axis("dcn_fsdp_parallelism") * tp * cp * ep if shard > 0 else None
+    return {"tp": tp, "cp": cp, "ep": ep, "mbs": mbs, "seq": number(settings.get("max_target_length")), "gpus": all_gpus,
+            "billions": size_of(settings.get("model_name"))}
+
+
+def gpu_recipes(tree, path):
+    beside = [os.path.join(os.path.dirname(path), name) for name in ("launch_script.sh", "launcher.sh")]
+    text = ""
+    for name in [path] + [name for name in beside if os.path.exists(name)]:  # what the script itself launches, or one beside it
+        if "--num_gpus" in text:
+            break
+        with open(name, encoding="utf-8") as file:
+            text = re.sub(r"\\\n", " ", file.read())
+    pick = lambda name: number((re.search(r"--%s[ =](\w+)" % name, text) or [None, None])[1])
+    piped, chunks = pick("pipeline_model_parallel_size"), pick("virtual_pipeline_model_parallel_size")
+    kind = (re.search(r"--compute_dtype (\w+)", text) or [None, ""])[1]
+    return {"gpus": pick("num_gpus"), "mbs": pick("micro_batch_size"), "gbs": pick("global_batch_size"), "seq": pick("seq_length"),
+            "tp": pick("tensor_model_parallel_size"), "pp": piped, "cp": pick("context_parallel_size"),
+            "ep": pick("expert_model_parallel_size"), "vp": chunks if piped and piped > 1 else None,
+            "narrow": kind.startswith("fp8") if kind else None}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed, torchtune, ms_swift, verl, openrlhf, trl)}
+                                      deepspeed, torchtune, ms_swift, verl, openrlhf, trl, litgpt, torchtitan, maxtext,
+                                      gpu_recipes)}
 
 
 def differences(facts, job, own_network):
@@ -459,7 +555,7 @@ def differences(facts, job, own_network):
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
           "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0,
-          "verl": 92.0, "openrlhf": 99.0, "trl": 99.0}
+          "verl": 92.0, "openrlhf": 99.0, "trl": 99.0, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0, "gpu_recipes": 61.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

@@ -252,6 +252,66 @@ static void swift_trainer(void **state) {
 	CHECK(cases);
 }
 
+/* ---- litgpt ---- */
+
+#define LITGPT(name, rest)                                                                      \
+	name "\nout_dir: out\ntrain: {global_batch_size: 16, micro_batch_size: 2, max_seq_length: " \
+		 "512, epochs: 1}\ndata: {class_path: litgpt.data.Alpaca}\nseed: 1\n" rest
+
+static void litgpt(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{LITGPT("lora.yaml", "checkpoint_dir: checkpoints/meta-llama/Llama-3.2-1B\n"
+	                          "precision: bf16-true\nquantize: bnb.nf4-dq\ndevices: 1\nlora_r: 4\n"
+	                          "lora_query: true\nlora_mlp: false\n")},
+	     .holds = "framework=litgpt names=checkpoints/meta-llama/Llama-3.2-1B gpus=1 mbs=2 gbs=16 "
+	              "seq=512 task=lora lora_rank=4 lora_targets=attention narrow_base=1 dtype=bf16 "
+	              "master_weights=off state_dtype=bf16 sharding=none recompute=none ragged=on",
+	     .assumes = "adapters are those of attention's matrices"},
+		{{LITGPT("lora.yaml", "checkpoint_dir: microsoft/phi-2\nlora_r: 8\nlora_mlp: true\n")},
+	     .holds = "lora_targets=all-linear lora_rank=8 gpus=1 master_weights=auto"},
+		{{LITGPT("full.yaml", "checkpoint_dir: microsoft/phi-2\ndevices: 4\nnum_nodes: 2\n"
+	                          "precision: bf16-mixed\nresume: false\n")},
+	     .holds = "names=microsoft/phi-2 gpus=8 task=pretrain sharding=zero3 recompute=full "
+	              "grad_reduce_fp32=off",
+	     .assumes = "activations are checkpointed, as litgpt does with several GPUs"},
+		{{LITGPT("new.yaml",
+	             "model_name: mine\ndevices: auto\nprecision: bf16-mixed\nmodel_config: "
+	             "{n_layer: 4, n_embd: 256, n_head: 4, n_query_groups: 2, intermediate_size: 512, "
+	             "padded_vocab_size: 1000, block_size: 512, bias: false, parallel_residual: false, "
+	             "norm_class_name: RMSNorm, mlp_class_name: LLaMAMLP}\n")},
+	     .holds = "layers=4 hidden=256 heads=4 kv_heads=2 head_dim=64 ffn=512 vocab=1000 norm=rms "
+	              "gated=1 qkv_bias=0 parallel_residual=0 compile=1 update=fused sharding=zero3"},
+		{{LITGPT("new.yaml", "model_name: pythia-14m\nmodel_config: {n_layer: 2}\n")},
+	     .holds = "layers=2 hidden=4096 ffn=16384 norm=layer norm_bias=1 mlp_bias=1 gated=0 "
+	              "parallel_residual=1"},
+		{{LITGPT("shared.yaml", "model_name: x\nmodel_config: {n_layer: 2, n_shared_expert: 1}\n")},
+	     .refused = "model_config.n_shared_expert: shared experts that the file describes itself"},
+		{{LITGPT("adapter.yaml", "checkpoint_dir: microsoft/phi-2\nquantize: bnb.nf4\n")},
+	     .refused = "quantize: without lora_r the file is one of finetune_adapter"},
+		{{LITGPT("wrong.yaml", "checkpoint_dir: microsoft/phi-2\nlora_r: many\n")},
+	     .refused = "lora_r"},
+		/* the command line */
+		{{"run.sh\npip install litgpt\nlitgpt finetune_lora google/gemma-2b --devices 2 --lora_r "
+	      "32 "
+	      "--precision bf16-true --train.micro_batch_size 1 --train.max_seq_length 256\n"},
+	     .holds = "framework=litgpt names=google/gemma-2b gpus=2 lora_rank=32 task=lora mbs=1 "
+	              "gbs=16 seq=256 sharding=zero3"},
+		{{"run.sh\nlitgpt finetune lora --checkpoint_dir checkpoints/google/gemma-2b\n"},
+	     .holds = "names=checkpoints/google/gemma-2b task=lora lora_rank=8 gpus=1"},
+		{{LITGPT("full.yaml", "checkpoint_dir: microsoft/phi-2\n"),
+	      "run.sh\nlitgpt finetune_full --config full.yaml --train.micro_batch_size 8\n"},
+	     .holds = "names=microsoft/phi-2 mbs=8 gbs=16 task=pretrain"},
+		{{"run.sh\nlitgpt pretrain pythia-160m --devices 8\n"},
+	     .holds = "names=pythia-160m mbs=4 gbs=512 gpus=8 sharding=zero3"},
+		{{"run.sh\nlitgpt finetune_adapter_v2 google/gemma-2b\n"},
+	     .refused = "litgpt finetune_adapter_v2: LLaMA-Adapter's prompts are not modelled"},
+		{{"run.sh\nlitgpt generate google/gemma-2b\n"},
+	     .refused = "litgpt generate does not train one network; litgpt pretrain finetune"},
+	};
+	CHECK(cases);
+}
+
 static void swift_megatron(void **state) {
 	(void)state;
 	static const struct read_case cases[] = {
@@ -286,6 +346,71 @@ static void swift_megatron(void **state) {
 	              "rollout.response=1024 rollout.no_sleep=0 rollout.no_reference=0"},
 		{{SWIFT_CORE "sft --model Qwen/Qwen3-8B --tensor_model_parallel_size $TP\n"},
 	     .refused = "$TP is not set in the script; give --var TP=VALUE"},
+	};
+	CHECK(cases);
+}
+
+/* ---- MaxText ---- */
+
+#define MAX_LINE "python3 -m MaxText.train MaxText/configs/base.yml run_name=$1 "
+
+static void maxtext(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		/* axes: the devices of one that does not divide the batch share a sample */
+		{{"run.sh\n" MAX_LINE "model_name=llama3-8b hardware=gpu per_device_batch_size=0.25 "
+	      "ici_tensor_parallelism=8 ici_fsdp_parallelism=1 dcn_data_parallelism=2 "
+	      "dcn_fsdp_parallelism=1\n"},
+	     .holds = "framework=maxtext names=llama3-8b assumed=16 tp=8 mbs=2 seq=2048 dtype=bf16 "
+	              "recompute=full sharding=none",
+	     .assumes =
+	         "MaxText/configs/base.yml is not here: taken as MaxText's own file of that name"},
+		{{"run.sh\n" MAX_LINE "model_name=llama2-7b per_device_batch_size=2 "
+	      "ici_fsdp_parallelism=4 dcn_fsdp_parallelism=2 ici_context_parallelism=2 "
+	      "quantization=fp8 weight_dtype=bfloat16 gradient_accumulation_steps=3\n"},
+	     .holds = "assumed=16 cp=2 mbs=4 microbatches=3 dtype=fp8 master_weights=off "
+	              "cp_kind=allgather",
+	     .assumes = "hardware: TPUs, MaxText's default, are not modelled"},
+		{{"run.sh\n" MAX_LINE "model_name=llama2-7b per_device_batch_size=2 hardware=gpu "
+	      "dcn_pipeline_parallelism=4 num_pipeline_microbatches=8 "
+	      "num_layers_per_pipeline_stage=2\n"},
+	     .holds = "pp=4 vp=4 microbatches=8 schedule=interleaved"},
+		{{"run.sh\n" MAX_LINE "model_name=mixtral-8x7b ici_expert_parallelism=8 "
+	      "ici_fsdp_parallelism=2 capacity_factor=1.0\n"},
+	     .holds = "assumed=16 ep=8 mbs=12",
+	     .assumes = "experts that drop tokens beyond a capacity"},
+		{{"run.sh\n" MAX_LINE "per_device_batch_size=0.5 ici_fsdp_parallelism=8\n"},
+	     .refused = "per_device_batch_size: 0.5 samples of a device are 0.5 of a replica's "
+	                "micro-batch; state a batch that the replicas divide into whole samples"},
+		/* networks: by scale, by MaxText's own names */
+		{{"run.sh\n" MAX_LINE "global_parameter_scale=16\n"},
+	     .holds = "layers=32 hidden=4096 heads=64 kv_heads=64 ffn=28672 head_dim=128 vocab=32000"},
+		{{"run.sh\n" MAX_LINE "global_parameter_scale=24\n"},
+	     .refused = "global_parameter_scale: it is no power of 2"},
+		{{"run.sh\n" MAX_LINE "decoder_block=gpt3 mlp_activations=gelu trainable_position_size=512 "
+	      "logits_via_embedding=true\n"},
+	     .holds = "norm=layer gated=0 position_rows=512 tied=1"},
+		{{"run.sh\n" MAX_LINE "model_name=gpt3-52k\n"}, .holds = "layers=1 hidden=16 vocab=1024"},
+		{{"run.sh\n" MAX_LINE "model_name=deepseek3-671b\n"}, .holds = "names=deepseek-v3"},
+		/* its own configurations, and programs */
+		{{"run.sh\npython3 MaxText/train.py MaxText/configs/models/gpu/llama3_8b.yml x=$2\n"},
+	     .holds = "names=llama3-8b mbs=12 seq=8192 recompute=selective"},
+		{{"run.sh\npython3 -m maxtext.trainers.pre_train.train model_name=qwen3-8b\n"},
+	     .holds = "names=qwen3-8b mbs=12"},
+		{{"run.sh\npython3 -m maxtext.trainers.post_train.dpo.train_dpo model_name=qwen3-8b\n"},
+	     .holds = "mbs=24 dpo=1"},
+		{{"run.sh\npython3 -m maxtext.trainers.post_train.rl.train_rl model_name=qwen3-8b\n"},
+	     .refused = "reinforcement learning by this program is not modelled"},
+		{{"run.sh\n" MAX_LINE "model_name=$3\n"}, .refused = "model_name: line 1: "},
+		/* of several commands the one that trains; none */
+		{{"run.sh\npython3 -m pip install x.y\n" MAX_LINE "model_name=llama2-7b\n"
+	      "python3 -m MaxText.decode MaxText/configs/base.yml model_name=llama2-70b\n"
+	      "python3 end_to_end/tpu/eval_assert.py final_loss metrics.txt 2\n"},
+	     .holds = "names=llama2-7b"},
+		{{"run.sh\npython3 -m MaxText.decode MaxText/configs/base.yml model_name=llama2-70b\n"},
+	     .refused = "MaxText.decode generates texts, and trains nothing"},
+		{{"run.sh\npython3 -m maxtext.checkpoint_conversion.to_maxtext model_name=llama2-70b\n"},
+	     .refused = "converts checkpoints, and trains nothing"},
 	};
 	CHECK(cases);
 }
@@ -342,6 +467,33 @@ static void swift_others(void **state) {
 		{{"s/run.sh\nsrun --backend megatron swift python pretrain_gpt.py --num-layers 2 "
 	      "--hidden-size 64 --num-attention-heads 2 --micro-batch-size 3\n"},
 	     .holds = "mbs=3"},
+	};
+	CHECK(cases);
+}
+
+/* ---- torchtitan's networks, and GPUs in comments ---- */
+
+#define TITAN(head, name, flavor)                                                 \
+	"titan.toml\n" head "[model]\nname = \"" name "\"\nflavor = \"" flavor "\"\n" \
+	"[training]\nlocal_batch_size = 2\nseq_len = 1024\n[parallelism]\n"           \
+	"data_parallel_shard_degree = -1\n"
+
+static void titan_networks(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{TITAN("# NOTE: this is a preset for 64 A100 GPUs.\n", "llama3", "405B")},
+	     .holds = "names=llama3.1-405b gpus=64 device=A100 mbs=2",
+	     .assumes = "64 GPUs, which a comment of the file names"},
+		{{TITAN("# a preset for tests\n", "llama3", "debugmodel_flex_attn")},
+	     .holds =
+	         "model=llama3-debugmodel_flex_attn layers=6 hidden=256 heads=16 ffn=768 vocab=2048"},
+		{{TITAN("", "simple_fsdp.deepseek_v3", "debugmodel")},
+	     .holds = "layers=6 hidden=256 experts=8 topk=3 expert_ffn=256 shared_ffn=512"},
+		{{TITAN("", "llama3_ft", "8B")}, .holds = "names=llama3-8B"},
+		{{TITAN("", "qwen3", "debugmodel_moe")}, .holds = "layers=8 experts=64 expert_ffn=768"},
+		{{TITAN("", "llama4", "debugmodel")}, .holds = "layers=6 experts=8 moe_every=2"},
+		{{TITAN("", "gpt_oss", "debugmodel")}, .holds = "layers=4 hidden=256 experts=8 window=128"},
+		{{TITAN("", "flux", "flux-dev")}, .refused = "torchtitan's diffusion models are not read"},
 	};
 	CHECK(cases);
 }
@@ -508,7 +660,11 @@ static void other_files(void **state) {
 	     .holds = "names=llama3-8b seq=2048 recompute=selective layers=0",
 	     .assumes = "remat_policy minimal is priced as selective recomputation"},
 		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
-	     .refused = "hardware: TPUs, MaxText's default, are not modelled; give --set hardware=gpu"},
+	     .holds = "names=llama3-8b mbs=4",
+	     .assumes = "hardware: TPUs, MaxText's default, are not modelled: the layout is priced"},
+		{{"max.yml\nbase_config: base.yml\nmodel_name: llama3-8b\nhardware: gpu\n"
+	      "per_device_batch_size: 2\nenable_lora: true\nlora: {lora_rank: 4}\n"},
+	     .holds = "names=llama3-8b mbs=2 seq=2048 task=lora lora_rank=4"},
 		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
 	     .sets = "hardware=gpu",
 	     .holds = "names=llama3-8b mbs=4"},
@@ -887,6 +1043,45 @@ static void scripts(void **state) {
 	CHECK(cases);
 }
 
+/* ---- scripts that write the worker's command ---- */
+
+#define WORKER(torchrun)                                                                           \
+	"s/launcher.sh\nworker_command=$(cat <<- EOM\n  if [ \"\\$RANK\" -eq \"0\" ]; then\n"          \
+	"    echo first ;\n  fi ;\n  numactl --membind=\\$((LOCAL_RANK/2)) nsys profile -o "           \
+	"/$LOGS/rank-\\$RANK --session-new \"nsys-\\$RANDOM\" \\\n  nice -10 \\\n"                     \
+	"  python scripts/performance/custom_setup_experiment.py --gpu gb200 --num_gpus 64 \\\n"       \
+	"    --model_family_name qwen --model_recipe_name qwen3_235b_a22b --compute_dtype bf16 "       \
+	"--global_batch_size 1024 --pipeline_model_parallel_size 8 "                                   \
+	"--virtual_pipeline_model_parallel_size 3 --expert_model_parallel_size 8 "                     \
+	"--context_parallel_size 1 --tensor_model_parallel_size 1 --micro_batch_size 1 \\\n\nEOM\n)\n" \
+	"echo \"$worker_command\" > worker.sh\n" torchrun
+
+static void workers(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{WORKER("torchrun --nproc-per-node=\"4\" --nnodes=\"16\" --no-python bash worker.sh\n")},
+	     .holds = "names=qwen3-235b-a22b gpus=64 pp=8 vp=3 ep=8 mbs=1 gbs=1024 seq=4096 "
+	              "dtype=bf16 device=gb200 account_embedding=1 account_loss=1",
+	     .assumes = "94 layers in 24 stages: the first has 1 fewer than the others, the last 1"},
+		{{WORKER("bash worker.sh\n")}, .holds = "names=qwen3-235b-a22b gpus=64"},
+		{{WORKER("torchrun --nproc-per-node 4 --nnodes 16 --no-python bash worker.sh\n"),
+	      "s/start.sh\nhelm install x . -f values.yaml --set-file workload_launcher=launcher.sh "
+	      "--set queue=q\n"},
+	     .holds = "names=qwen3-235b-a22b gpus=64"},
+		{{"t/start.sh\nhelm install x . --set-file workload_launcher=absent.sh --set a=$B\n"},
+	     .refused = "it runs absent.sh, which is not here: put that file next to it"},
+		{{"t/start.sh\n./absent.sh 4\n"},
+	     .refused = "it runs ./absent.sh, which is not here: put that file next to it"},
+		{{"t/start.sh\ntorchrun --nproc_per_node 8 --no-python bash absent.sh\n"},
+	     .refused = "the training is launched by another script, absent.sh"},
+		/* lines that are added to a file, and a file of another command's output */
+		{{"t/start.sh\necho 'torchrun --nproc_per_node 2 \\' > run.sh; echo hello\n"
+	      "echo 'pretrain_gpt.py " FLAGS "' >> run.sh\nbash run.sh\n"},
+	     .holds = "gpus=2 layers=2"},
+	};
+	CHECK(cases);
+}
+
 /* ---- flags against the network that is trained ---- */
 
 static void conflicts(void **state) {
@@ -1106,7 +1301,9 @@ int main(void) {
 		cmocka_unit_test(neox),           cmocka_unit_test(scripts),
 		cmocka_unit_test(conflicts),      cmocka_unit_test(programs),
 		cmocka_unit_test(no_programs),    cmocka_unit_test(emit_refusals),
-		cmocka_unit_test(verl),
+		cmocka_unit_test(verl),           cmocka_unit_test(litgpt),
+		cmocka_unit_test(maxtext),        cmocka_unit_test(titan_networks),
+		cmocka_unit_test(workers),
 	};
 	return cmocka_run_group_tests_name("launch files", tests, make_scratch, remove_scratch);
 }

@@ -87,8 +87,9 @@ typedef struct lk_draft {
 	/* dp_shard does not count ranks of context parallelism: accelerate/parallelism_config.py,
 	 * dp_shard_cp */
 	bool shard_beside_cp;
-	bool sharded, meshed, defaults; /* of rules alone, for those that follow */
-	bool named;                     /* the network's name counts, and not the sizes beside it */
+	bool sharded, meshed, defaults;     /* of rules alone, for those that follow */
+	bool named;                         /* the network's name counts, and not the sizes beside it */
+	bool named_mlp, attention_adapters; /* adapters: also of the MLP; of attention alone */
 	lk_launch_samples samples;
 	bool stages_up;         /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;             /* samples are pairs of sequences */
@@ -109,8 +110,9 @@ typedef struct lk_draft {
 	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
-	double expansion;
-	int multiple; /* of an inner width */
+	double expansion,
+		device_batch; /* of the MLP's width; samples of a device, perhaps a part of one */
+	int multiple;     /* of an inner width */
 	bool no_tying;
 	lk_launch_rollout rollout; /* phases besides training, if it has a task */
 } lk_draft;

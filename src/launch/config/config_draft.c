@@ -575,7 +575,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION &&
-	    !draft_adapts_attention(draft->lora_modules))
+	    !draft->attention_adapters && !draft_adapts_attention(draft->lora_modules))
 		job->lora_targets = LK_LORA_LINEAR;
 	if (job->task != LK_TASK_LORA) job->lora_dropout = 0;
 	job->narrow_base |= draft->quantization_bits == 4;

@@ -178,6 +178,8 @@ static lk_status config_inherit(lk_config *config, const char *path, const char 
 		const char *file = lk_config_beside(arena, path, name);
 		if (!file) {
 			if (strstr(name, ".y") == NULL) continue; /* Hydra's groups have no ending */
+			if (strcmp(key, "base_config") == 0 && lk_ends_in(name, "base.yml"))
+				continue; /* data/launch/maxtext.yaml */
 			return lk_config_fail(config, key,
 			                      lk_arena_printf(arena, "the file %.160s is not found", name),
 			                      "give the file in the tree that it belongs to");

@@ -5,6 +5,7 @@
  * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
  * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
  * = T / length;  global batch = tokens of a step / length */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -171,35 +172,37 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	return flags_set_field(reading, dotted, row, value);
 }
 
-/* Map flavours of torchtitan (models/deepseek_v3, llama3, llama4) to published names. */
-static const char *dotted_published(const char *flavored) {
-	static const struct {
-		const char *flavored, *published;
-	} flavors[] = {
-		{"deepseek_v3-16B", "deepseek-v2-lite"},    {"deepseek_v3-236B", "deepseek-v2"},
-		{"deepseek_v3-671B", "deepseek-v3"},        {"llama3-405B", "llama3.1-405b"},
-		{"llama4-17bx16e", "llama4-scout-17b-16e"}, {"llama4-17bx128e", "llama4-maverick-17b-128e"},
-	};
-	for (size_t i = 0; i < sizeof flavors / sizeof *flavors; i++)
-		if (strcmp(flavored, flavors[i].flavored) == 0) return flavors[i].published;
-	return flavored;
+/* "simple_fsdp.llama3" and "llama3_ft" are llama3, trained otherwise; NULL when memory runs out. */
+static const char *dotted_family(lk_arena *arena, const char *name) {
+	static const char *const ends[] = {"_ft", "_simple_fsdp"};
+	const char *dot = strrchr(name, '.'), *family = name;
+	if (dot != NULL && isalpha((unsigned char)dot[1])) family = dot + 1;
+	size_t length = strlen(family);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (lk_ends_in(family, ends[i])) length = strlen(family) - strlen(ends[i]);
+	return lk_arena_strndup(arena, family, length);
 }
 
 /* Join name and flavour: "llama3" and "70B" are "llama3-70B". */
-static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
+static lk_status dotted_name_network(lk_reading *reading, lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
+	bool found;
 	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "model.name: torchtitan's diffusion models are not read");
 		return lk_hint(reading->err, "give --model flux.1-dev and --gbs in place of the file");
 	}
-	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
-			   *name = dotted->name == NULL ? "" : dotted->name,
-			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
-			   *flavor = dotted->flavor == NULL ? "" : dotted->flavor,
-			   *whole = lk_arena_printf(reading->arena, "%s%s%s", name, between, flavor);
-	return whole == NULL ? lk_oom(reading->err)
-	                     : lk_launch_network(reading, flag, dotted_published(whole));
+	const char *flag = "model.flavor", *whole = dotted->flavor, *name = dotted->name;
+	if (name != NULL && dotted->dialect == TITAN) {
+		name = dotted_family(reading->arena, name);
+		if (name == NULL) return lk_oom(reading->err);
+	}
+	if (whole == NULL) flag = "model.name", whole = name;
+	else if (name != NULL) whole = lk_arena_printf(reading->arena, "%s-%s", name, whole);
+	if (whole == NULL) return lk_oom(reading->err);
+	if (dotted->dialect != TITAN) return lk_launch_network(reading, flag, whole);
+	LK_TRY(lk_launch_own_network(reading, lk_networks_titan, flag, whole, &dotted->job, &found));
+	return found ? LK_OK : lk_launch_network(reading, flag, whole);
 }
 
 /* Formats by their names in recipes for performance: tensor current scaling, blockwise, MX. */
@@ -223,6 +226,12 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 		job->fp8_recipe = strcmp(format, "fp8sc") == 0 ? LK_FP8_BLOCKWISE : LK_FP8_TENSORWISE;
 	if (*gpus == 0) *gpus = named->gpus;
 	*found = is != NULL;
+	if (is == NULL && job->seq == 0) {
+		job->seq = lk_recipe_perf_seq(stem);
+		if (job->seq > 0)
+			return lk_launch_assume(reading, "%d tokens, as in other recipes of %s", job->seq,
+			                        stem);
+	}
 	if (is == NULL) return LK_OK;
 	bool pipeline = job->pp == 0 && job->vp == 0;
 	lk_fill_int(&job->tp, is->tp);
@@ -288,9 +297,39 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 	return stated % (tp * pp * cp) == 0;
 }
 
+/* Layers that no number of stages divides: recipes count the embedding and the loss as a layer each
+ * (Llama 3.1 405B, Qwen3 235B), or leave the last stage, which has the loss and the layer that
+ * predicts further tokens, three layers short (DeepSeek-V3). */
+static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
+	static const int less[][2] = {{1, 1}, {0, 3}, {0, 1}, {1, 3}};
+	lk_job *job = &dotted->job;
+	lk_model model;
+	int64_t stages = (int64_t)job->pp * (job->vp > 1 ? job->vp : 1);
+	bool stated = job->account_embedding || job->account_loss || job->first_stage_layers > 0 ||
+	              job->last_stage_layers > 0 || *job->pipeline_layout;
+	if (job->pp <= 1 || stated || reading->out->network == NULL ||
+	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK || stages > model.layers ||
+	    model.layers % stages == 0)
+		return LK_OK;
+	for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+		if ((model.layers + less[i][0] + less[i][1]) % stages != 0) continue;
+		if (!lk_launch_split(job, &model, less[i][0], less[i][1])) continue;
+		return lk_launch_assume(reading,
+		                        "%d layers in %d stages: the first has %d fewer than the others, "
+		                        "the last %d, as recipes have them",
+		                        model.layers, (int)stages, less[i][0], less[i][1]);
+	}
+	return LK_OK;
+}
+
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
+	if (dotted->size != NULL) {
+		const char *sized = lk_arena_printf(reading->arena, "%s_%s", dotted->recipe, dotted->size);
+		if (sized == NULL) return lk_oom(reading->err);
+		dotted->recipe = sized;
+	}
 	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
 	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
 	bool found = false;
@@ -382,8 +421,10 @@ static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 		last = dotted->last_less > 0 ? dotted->last_less - 1 : 1;
 	bool several =
 		job->schedule_said && (job->schedule == LK_SCHED_INTERLEAVED || lk_job_folds(job));
-	if (job->pp <= 1 || reading->out->network == NULL ||
-	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK)
+	if (job->pp <= 1) return LK_OK;
+	if (job->model.layers > 0) model = job->model;
+	else if (reading->out->network == NULL ||
+	         lk_model_preset(reading->out->network, &model, NULL) != LK_OK)
 		return LK_OK;
 	int stages = job->pp * (several ? 2 : 1), layers = model.layers + first + last;
 	if (dotted->stage_layers > 0) stages = (layers - 1) / dotted->stage_layers + 1;
@@ -468,6 +509,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	LK_TRY(dotted_name_network(reading, dotted));
 	if (dotted->dialect != TITAN && dotted->recipe != NULL)
 		LK_TRY(dotted_finish_bridge(reading, dotted, gpus));
+	if (dotted->dialect == BRIDGE) LK_TRY(dotted_stages_bridge(reading, dotted));
 	if (dotted->dialect == TITAN) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));

@@ -28,12 +28,13 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
 extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
-	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
-	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
-	lk_rules_ms_swift[], lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[],
-	lk_rules_openrlhf[], lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[],
-	lk_rules_torchtune[], lk_rules_trainer[], lk_rules_verl[], lk_rules_verl_sft[];
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
+	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[], lk_rules_llama_factory[],
+	lk_rules_llama_factory_v1[], lk_rules_llm_foundry[], lk_rules_maxtext[],
+	lk_rules_megatron_test[], lk_rules_megatron_yaml[], lk_rules_ms_swift[], lk_rules_nanotron[],
+	lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[], lk_rules_primus[],
+	lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[], lk_rules_trainer[],
+	lk_rules_verl[], lk_rules_verl_sft[];
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[], lk_keys_litgpt[],
 	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_ms_swift[],
 	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[],
 	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[],
@@ -55,7 +56,8 @@ static const lk_framework
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
 	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
 	         .choose = lk_swift_keys, .after = lk_swift_batches},
-	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf), .names = lk_openrlhf_names};
+	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf), .names = lk_openrlhf_names},
+	litgpt = {"litgpt", lk_rules_litgpt, KEYS(litgpt)};
 
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
@@ -71,6 +73,7 @@ static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"llama-factory", lk_rules_llama_factory_v1, KEYS(llama_factory_v1)},
 	&swift,
 	&llama_factory,
+	&litgpt,
 	&(const lk_framework){"accelerate", lk_rules_accelerate, KEYS(accelerate),
 	                      .after = lk_accelerate_batch},
 	&(const lk_framework){"maxtext", lk_rules_maxtext, KEYS(maxtext)},
@@ -153,6 +156,7 @@ static const lk_key *framework_keys(const char *program) {
 	lk_verl_kind verl = program ? lk_verl_is(program) : LK_VERL_NONE;
 	if (verl != LK_VERL_NONE) return verl == LK_VERL_SFT ? lk_keys_verl_sft : lk_keys_verl;
 	if (program && strncmp(program, "openrlhf.", 9) == 0) return lk_keys_openrlhf;
+	if (program && strncmp(program, "litgpt ", 7) == 0) return lk_keys_litgpt;
 	return lk_keys_trainer;
 }
 
@@ -184,6 +188,7 @@ static const lk_framework *framework_of_flags(const lk_config *config) {
 	if (strncmp(config->program, "openrlhf.", 9) == 0) return &openrlhf;
 	if (strncmp(config->program, "swift ", 6) == 0 || strncmp(config->program, "megatron ", 9) == 0)
 		return &swift;
+	if (lk_rules_are(config, lk_rules_litgpt)) return &litgpt;
 	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
 }
 
@@ -203,10 +208,9 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	for (size_t i = 0; framework->names && i < config.root->count; i++)
 		config.root->keys[i] = lk_name_of(framework->names, config.root->keys[i]);
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
-	if (framework == &openrlhf || framework == &swift) {
-		reading->out->framework = framework->name;
-		return LK_OK;
-	}
+	bool whole = framework == &openrlhf || framework == &swift;
+	if (whole || framework == &litgpt) reading->out->framework = framework->name;
+	if (whole) return LK_OK;
 	/* Whoever asks may lay it out otherwise. */
 	lk_job *job = reading->out->job;
 	if (job->tp == 1) job->tp = 0;
@@ -298,7 +302,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	return lk_hint(reading->err,
 	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
 	               "torchtitan, "
-	               "torchtune, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
+	               "torchtune, litgpt, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
 	               "accelerate, DeepSpeed, "
 	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
 }

@@ -29,6 +29,8 @@ typedef struct lk_framework {
 
 /* ---- keys_*.c: what rows of kind own and the table of frameworks call */
 lk_status lk_own_automodel_network(const lk_config *config, lk_draft *draft);
+lk_status lk_own_maxtext_batch(const lk_config *config, lk_draft *draft);
+lk_status lk_own_maxtext_network(const lk_config *config, lk_draft *draft);
 lk_status lk_own_nanotron_network(const lk_config *config, lk_draft *draft);
 lk_status lk_own_nemo_rl_gpus(const lk_config *config, lk_draft *draft);
 lk_status lk_own_neox_mamba(const lk_config *config, lk_draft *draft);
@@ -62,6 +64,11 @@ lk_verl_kind lk_verl_is(const char *program);
  * nothing. `program` may be NULL. */
 const char *lk_program_fact(const char *program, const char *key);
 bool lk_fact_names_network(const char *fact); /* its text is the name or the path of a network */
+bool lk_maxtext_is(const char *program);
+bool lk_maxtext_states(const char *key); /* the key says something of the job */
+/* A configuration of MaxText's own that is not here, as text; base.yml where it is not *known. NULL
+ * when memory runs out. */
+const char *lk_maxtext_file(lk_reading *reading, const char *name, bool *known);
 /* Flags to the job of the reading. `program` may be NULL. */
 lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const char *program);
 
@@ -97,11 +104,24 @@ typedef struct lk_recipe_named {
 } lk_recipe_named;
 bool lk_recipe_perf_name(const char *name, lk_recipe_named *out);
 const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, const char *format);
+/* Tokens of a sequence, which recipes of one network share whatever runs them; 0: not known. */
+int lk_recipe_perf_seq(const char *stem);
 const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
 const lk_recipe *lk_recipe_of_stem(const char *name);
 const lk_recipe *lk_recipe_of_titan(const char *config);
 /* The network of a recipe's name; NULL when memory runs out. */
 const char *lk_recipe_network(lk_arena *arena, const char *name);
+
+/* A row of data/launch/networks.csv. */
+typedef struct lk_named_network {
+	const char *name;           /* "a*": all with that beginning */
+	const char *preset, *sizes; /* "layers=6; hidden=256": how it differs */
+} lk_named_network;
+extern const lk_named_network lk_networks_titan[], lk_networks_maxtext[];
+/* The network of a framework's own name: sizes of the job's network where no preset has them, else
+ * the preset's name. *found is false for other names, which may be published ones. */
+lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,
+                                const char *name, lk_job *job, bool *found);
 
 /* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
  * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
@@ -122,6 +142,7 @@ typedef struct lk_dotted {
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
+	const char *size;            /* "v3" after the recipe "deepseek"; NULL: the recipe has it */
 	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
 	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */

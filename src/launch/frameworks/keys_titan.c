@@ -20,10 +20,30 @@ lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {
 	return LK_OK;
 }
 
+/* "# NOTE: this toml config is a preset for 64 A100 GPUs.": the GPUs, eight a node, and their kind,
+ * where nothing else states them. */
+static lk_status titan_preset(const lk_config *config, lk_words *words) {
+	static const char mark[] = "preset for";
+	lk_reading *reading = config->reading;
+	int gpus = lk_config_commented(config, mark), node = gpus % 8 == 0 ? 8 : gpus;
+	if (gpus == 0 || reading->out->gpus > 0) return LK_OK;
+	const char *kind = strstr(config->text, mark) + sizeof mark - 1;
+	kind += strspn(kind, " =0123456789");
+	LK_TRY(lk_launch_device(reading, kind, strcspn(kind, " .\n")));
+	LK_TRY(lk_launch_assume(reading, "%d GPUs, which a comment of the file names (--gpus)", gpus));
+	const char *nodes = lk_arena_printf(reading->arena, "--nnodes=%d", gpus / node),
+			   *ranks = lk_arena_printf(reading->arena, "--nproc_per_node=%d", node);
+	if (nodes == NULL || ranks == NULL) return lk_oom(reading->err);
+	LK_TRY(lk_config_word(config, nodes, words));
+	return lk_config_word(config, ranks, words);
+}
+
 lk_status lk_titan_words(const lk_config *config, lk_words *words) {
 	static const char *const front[] = {"torchrun", "-m", "torchtitan.train"};
 	LK_TRY(lk_titan_numbers(config, words));
-	for (size_t i = 0; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
+	LK_TRY(lk_config_word(config, front[0], words));
+	LK_TRY(titan_preset(config, words));
+	for (size_t i = 1; i < 3; i++) LK_TRY(lk_config_word(config, front[i], words));
 	for (size_t i = 0; i < config->count; i++) {
 		const char *path = config->settings[i].path;
 		const char *text = lk_config_text(config->settings[i].value);

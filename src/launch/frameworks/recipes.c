@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/frameworks/frameworks.h"
+#include "model/read/read.h"
 
 /* clang-format off */
 /* preset, stem of NeMo 2.0 and Megatron-Bridge */
@@ -56,6 +59,8 @@ static const lk_recipe recipes[] = {
 	 TITAN("deepseek_v3", "deepseek_v3_671b", 4, 4096, 1, 2, false),
 	 BRIDGE(1024, 2, 16, 0, 1, 64, 4096, 4096)},
 	NAMED("moonlight-16b-a3b", "moonlight_16b"),
+	NAMED("kimi-k2", "kimi_k2"),
+	NAMED("nemotron4-340b", "nemotron4_340b"),
 	{"gpt-oss-20b", "gpt_oss_20b",
 	 TITAN("gpt_oss", "gpt_oss_20b", 1, 8192, 1, 1, true), BRIDGE(16, 2, 4, 0, 1, 4, 512, 4096)},
 	{"gpt-oss-120b", "gpt_oss_120b", TITAN("gpt_oss", "gpt_oss_120b", 1, 8192, 1, 1, true), {0}},
@@ -117,6 +122,12 @@ const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, cons
 	return NULL;
 }
 
+int lk_recipe_perf_seq(const char *stem) {
+	for (size_t i = 0; i < sizeof perfs / sizeof *perfs; i++)
+		if (strcmp(perfs[i].stem, stem) == 0) return perfs[i].is.seq;
+	return 0;
+}
+
 /* "..._64gpu_h100_fp8cs_...": false where the name says no kind. */
 bool lk_recipe_perf_name(const char *name, lk_recipe_named *out) {
 	const char *at = strstr(name, "gpu_");
@@ -174,4 +185,36 @@ const char *lk_recipe_network(lk_arena *arena, const char *name) {
 		if (at && at > name && (size_t)(at - name) < length) length = (size_t)(at - name);
 	}
 	return lk_arena_strndup(arena, name, length);
+}
+
+/* ---- networks by frameworks' own names ---- */
+
+static bool recipes_is_named(const char *pattern, const char *name) {
+	size_t length = strlen(pattern);
+	if (pattern[length - 1] != '*') return strcasecmp(pattern, name) == 0;
+	return strncasecmp(pattern, name, length - 1) == 0;
+}
+
+lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,
+                                const char *name, lk_job *job, bool *found) {
+	char field[64], value[64];
+	while (rows->name != NULL && !recipes_is_named(rows->name, name)) rows++;
+	*found = rows->name != NULL;
+	if (!*found) return LK_OK;
+	if (*rows->sizes == '\0') return lk_launch_network(reading, flag, rows->preset);
+	LK_TRY(lk_model_preset(rows->preset, &job->model, reading->err));
+	for (const char *at = rows->sizes; *at; at += strspn(at, "; ")) {
+		size_t equals = strcspn(at, "="), end = strcspn(at, ";");
+		bool known;
+		LK_ASSERT(equals < end);
+		snprintf(field, sizeof field, "%.*s", (int)equals, at);
+		snprintf(value, sizeof value, "%.*s", (int)(end - equals) - 1, at + equals + 1);
+		LK_TRY(lk_field_set(job, field, equals, value, &known, reading->err));
+		LK_ASSERT(known);
+		at += end;
+	}
+	lk_copy(job->model.name, sizeof job->model.name, name);
+	job->model.beside = 0;
+	LK_TRY(lk_launch_understood(reading, flag, name));
+	return lk_model_check(&job->model, reading->where, reading->err);
 }

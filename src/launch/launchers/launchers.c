@@ -54,7 +54,10 @@ const lk_command_of *lk_launch_command(const char *word, const char *next) {
 		{"automodel", " llm finetune pretrain ", .configured = true},
 		{"swift", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true,
 	     .spreads = true},
-		{"megatron", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true}};
+		{"megatron", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true},
+		{"litgpt",
+	     " pretrain finetune finetune_full finetune_lora finetune_adapter finetune_adapter_v2 ",
+	     .operand = "checkpoint_dir", .configured = true}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		const lk_command_of *command = &commands[i];
 		if (strcmp(launchers_base_name(word), command->name) != 0) continue;
@@ -356,7 +359,14 @@ bool lk_launch_setting(const lk_word *word) {
 const char *lk_launch_other_work(const char *program) {
 	static const struct {
 		const char *part, *work;
-	} parts[] = {{"generat", "generates texts"},
+	} parts[] = {{"param_only", "converts checkpoints"},
+	             {"checkpoint_conversion", "converts checkpoints"},
+	             {"_ckpt", "converts checkpoints"},
+	             {"decode", "generates texts"},
+	             {"logit_checker", "evaluates"},
+	             {"_checker", "evaluates"},
+	             {"eval_assert", "evaluates"},
+	             {"generat", "generates texts"},
 	             {"inference", "generates texts"},
 	             {"server", "serves a network"},
 	             {"convert", "converts checkpoints"},
@@ -381,12 +391,26 @@ const char *lk_launch_other_work(const char *program) {
 	             {"benchmark_", "measures"}};
 	const char *base = launchers_base_name(program);
 	bool module = base == program && !lk_ends_in(base, ".py") && strchr(base, '.') != NULL;
-	if (module) base = strrchr(base, '.') + 1; /* verl.trainer.main_generation */
+	if (module && strstr(base, "train") != NULL) /* verl.trainer.main_generation */
+		base = strrchr(base, '.') + 1;
+	if (strncmp(base, "compare_", 8) == 0) return "compares runs";
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (strcasestr(strchr(parts[i].part, '/') != NULL ? program : base, parts[i].part) != NULL)
 			return parts[i].work;
 	return NULL;
+}
+
+/* A file that the script wrote, as the text of a shell; NULL: it wrote none of that name. */
+static lk_status launcher_written(lk_reading *reading, const char *name, const lk_word **out) {
+	const lk_inner_file *file = reading->files;
+	while (file != NULL && strcmp(file->name, name) != 0) file = file->next;
+	if (file == NULL) return LK_OK;
+	lk_word *text = LK_NEW(reading->arena, lk_word);
+	if (text == NULL) return lk_oom(reading->err);
+	text->text = file->text;
+	*out = text;
+	return LK_OK;
 }
 
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
@@ -410,6 +434,8 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	if (kind == LK_LAUNCHER_SHELL) {
 		out->script = argument;
 		if (argument != NULL || out->used >= count) return LK_OK;
+		LK_TRY(launcher_written(reading, words[out->used].text, &out->script));
+		if (out->script != NULL) return LK_OK;
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "the training is launched by another script, %s", words[out->used].text);
 		return lk_hint(reading->err, "give that script");
@@ -422,8 +448,8 @@ lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t cou
 	bool direct =
 		(kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_DEEPSPEED | LK_LAUNCHER_PYTHON)) != 0 &&
 		argument == NULL && out->used < count;
-	if (direct && !(kind != LK_LAUNCHER_PYTHON &&
-	                launchers_program(words[out->used].text) == LK_LAUNCHER_PYTHON))
+	int next = direct && kind != LK_LAUNCHER_PYTHON ? launchers_program(words[out->used].text) : 0;
+	if (direct && next != LK_LAUNCHER_PYTHON && next != LK_LAUNCHER_SHELL)
 		out->program = &words[out->used++];
 	return LK_OK;
 }

@@ -80,6 +80,7 @@ typedef struct lk_command_of {
 	bool configured;             /* its settings are in a configuration, or flags in its place */
 	bool ranks;                  /* starts as many processes as NNODES and NPROC_PER_NODE say */
 	bool spreads;                /* a process uses all devices that it sees */
+	const char *operand; /* the setting that a bare word after them states; NULL: they take none */
 } lk_command_of;
 /* The command that `word` and the one after it (may be NULL) are; NULL: none. */
 const lk_command_of *lk_launch_command(const char *word, const char *next);

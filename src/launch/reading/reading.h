@@ -17,12 +17,14 @@ typedef struct lk_launch_ranks {
 	const char *settings; /* NAME=value that a launcher passes on, a line each; NULL: none */
 } lk_launch_ranks;
 
-/* A file that a script writes by a here-document: cat > job.yaml <<END. The text belongs to the
+/* A file that a script writes: cat > job.yaml <<END, echo line >> job.yaml. The text belongs to the
  * script. */
 typedef struct lk_inner_file {
 	const char *name, *text;
 	size_t size;
 	struct lk_inner_file *next;
+	char *buffer; /* that `text` is the beginning of, where lines are added; NULL: none are */
+	size_t room;  /* bytes of the buffer */
 } lk_inner_file;
 
 /* What one reading carries along. */

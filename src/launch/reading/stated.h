@@ -85,7 +85,7 @@ typedef struct lk_launch_given {
 	const char *sets;    /* lines "key=value" in the framework's own names; NULL: none */
 	const char *vars;    /* lines "NAME=value": variables known only to the cluster; NULL: none */
 	const char *also;    /* lines: configurations that are merged over the file; NULL: none */
-	const char *program; /* "swift rlhf", which the file is given to; NULL: not known */
+	const char *program; /* that reads the file, where its name tells more: "swift rlhf"; NULL */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
 	uint64_t *vars_read; /* bit N: the file reads the variable on line N of `vars`, up to 64 lines;

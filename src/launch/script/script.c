@@ -303,7 +303,8 @@ static lk_status script_keep_file(lk_shell *shell, const char *name, const lk_wo
 	if (name == NULL) return sought->fed ? script_run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
 	if (file == NULL) return lk_oom(shell->err);
-	*file = (lk_inner_file){name, text, length, sought->reading->files};
+	*file =
+		(lk_inner_file){.name = name, .text = text, .size = length, .next = sought->reading->files};
 	sought->reading->files = file;
 	return LK_OK;
 }

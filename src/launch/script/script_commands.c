@@ -2,6 +2,7 @@
  * functions, other scripts, launches. Any other program runs as one of its own and cannot change a
  * variable: it is passed over. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "launch/script/script_internal.h"
 
 #include <stdio.h>
@@ -327,6 +328,39 @@ static lk_status script_expand_setting(lk_shell *shell, const lk_raws *words, si
 	return status;
 }
 
+/* Text after that of a file, in a buffer that doubles. */
+static lk_status script_append(lk_shell *shell, lk_inner_file *file, const char *text) {
+	size_t length = strlen(text);
+	if (file->size + length > LK_LAUNCH_BYTES) return LK_OK; /* no launch line is in it */
+	if (file->buffer == NULL || file->size + length >= file->room) {
+		file->room = 2 * (file->size + length) + 1;
+		file->buffer = lk_arena_alloc(shell->arena, file->room);
+		if (file->buffer == NULL) return lk_oom(shell->err);
+		memcpy(file->buffer, file->text, file->size);
+		file->text = file->buffer;
+	}
+	memcpy(file->buffer + file->size, text, length + 1);
+	file->size += length;
+	LK_ASSERT(file->size < file->room);
+	return LK_OK;
+}
+
+/* echo TEXT > FILE, >> FILE: a file that the script writes. What is not known in it stays as
+ * written, so that reading it finds it unknown again. */
+static lk_status script_echo_to_file(lk_shell *shell, const lk_raws *words, size_t first) {
+	const lk_script_sought *sought = shell->caller;
+	lk_inner_file *file = shell->appends ? sought->reading->files : NULL;
+	lk_words expanded = {0};
+	lk_word text = {0};
+	lk_status status = lk_script_expand(shell, words, first + 1, &expanded);
+	if (status == LK_OK) text.text = lk_script_echo(shell->arena, &expanded);
+	lk_vec_free(&expanded);
+	if (status != LK_OK || text.text == NULL) return status; /* options that are not read */
+	while (file != NULL && strcmp(file->name, shell->output) != 0) file = file->next;
+	return file != NULL ? script_append(shell, file, text.text)
+	                    : shell->wrote(shell, shell->output, &text);
+}
+
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -388,6 +422,9 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 		lk_vec_free(&expanded);
 		return status;
 	}
+	if (certain == LK_SHELL_TRUE && shell->output != NULL && shell->output != lk_shell_errors &&
+	    shell->heredocs == 0 && lk_shell_raw_is(name, "echo"))
+		return script_echo_to_file(shell, words, first);
 	if (lk_script_among(name, passed)) return LK_OK;
 	if (lk_script_among(name, harmless)) return script_expand_setting(shell, words, first + 1);
 	uint32_t function = lk_script_function(shell, name);

@@ -122,18 +122,24 @@ lk_status lk_script_source(lk_shell *shell, const lk_raws *words) {
 	return script_run_file(shell, path);
 }
 
+/* helm install ... --set-file workload_launcher=launcher.sh: the file that a setting names. */
+static const char *script_part(const char *text) {
+	const char *equals = strchr(text, '=');
+	return equals != NULL && text[0] != '-' && lk_ends_in(text, ".sh") ? equals + 1 : text;
+}
+
 /* The word that is a script which another one starts and that is here, or was written by it; its
  * path in *path, or the file in *inner. */
 static size_t script_started(lk_shell *shell, const lk_words *words, const char **path,
                              const lk_inner_file **inner) {
 	const lk_script_sought *sought = shell->caller;
-	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", "srun"};
+	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", "srun", "helm"};
 	static const char *const endings[] = {".sh", ".sbatch", ".slurm", ".sub"};
 	bool started = words->count > 0 && strchr(words->at[0].text, '/') != NULL;
 	for (size_t i = 0; words->count > 0 && i < sizeof starters / sizeof *starters; i++)
 		started |= strcmp(words->at[0].text, starters[i]) == 0;
 	for (size_t i = 0; started && i < words->count; i++) {
-		const char *text = words->at[i].text;
+		const char *text = script_part(words->at[i].text);
 		const char *next = i + 1 < words->count ? words->at[i + 1].text : NULL;
 		if (i > 0 && lk_launch_starts(text, next) && strcmp(text, "srun") != 0) return 0;
 		bool script = false;
@@ -167,13 +173,14 @@ static lk_status script_batch_options(lk_shell *shell, const lk_words *words, si
 /* A script that another starts and that is not here: what it launches is not known. */
 static void script_note_missing(lk_shell *shell, const lk_words *words) {
 	lk_script_sought *sought = shell->caller;
-	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", NULL};
-	bool starts = false;
+	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", "helm", NULL};
+	bool itself = words->count > 0 && strncmp(words->at[0].text, "./", 2) == 0, starts = itself;
+	size_t end = itself ? 1 : words->count;
 	for (size_t i = 0; words->count > 0 && starters[i] != NULL; i++)
 		starts |= strcmp(words->at[0].text, starters[i]) == 0;
-	for (size_t i = 1; starts && i < words->count; i++)
+	for (size_t i = itself ? 0 : 1; starts && i < end; i++)
 		if (words->at[i].text[0] != '-' && lk_ends_in(words->at[i].text, ".sh"))
-			sought->missing = words->at[i].text;
+			sought->missing = script_part(words->at[i].text);
 }
 
 /* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with

@@ -88,6 +88,7 @@ lk_status lk_script_write(lk_shell *shell, const lk_raws *words, size_t first, l
 /* The here-document of cat in such a function. */
 lk_status lk_script_document(lk_shell *shell, const char *text);
 /* The text of printf FORMAT WORD...; NULL: the format is none that is read. */
+const char *lk_script_echo(lk_arena *arena, const lk_words *words); /* of echo; NULL: likewise */
 const char *lk_script_format(lk_arena *arena, const lk_words *words);
 
 /* ---- script_launch.c: a program that is neither a builtin nor harmless. */

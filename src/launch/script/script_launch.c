@@ -69,6 +69,14 @@ bool lk_script_launches(const char *text) {
 	return false;
 }
 
+/* python -m pip install, helm install: what they name launches nothing here. */
+static bool script_installs(const lk_words *words) {
+	if (words->count > 0 && strcmp(words->at[0].text, "helm") == 0) return true;
+	for (size_t i = 0; i + 1 < words->count; i++)
+		if (strcmp(words->at[i].text, "-m") == 0) return strcmp(words->at[i + 1].text, "pip") == 0;
+	return false;
+}
+
 /* A launcher among the words, or in the text of bash -c. */
 static bool script_is_launch(const lk_words *words) {
 	bool text = false;
@@ -106,7 +114,7 @@ static const char *script_other_work(const lk_words *words) {
 lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	lk_words expanded = {0};
 	lk_status status = lk_script_expand(shell, words, 0, &expanded);
-	bool launch = status == LK_OK && script_is_launch(&expanded);
+	bool launch = status == LK_OK && script_is_launch(&expanded) && !script_installs(&expanded);
 	const char *other = status == LK_OK && !launch ? script_other_work(&expanded) : NULL;
 	if (other != NULL) ((lk_script_sought *)shell->caller)->other = other;
 	if (launch)

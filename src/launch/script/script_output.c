@@ -44,7 +44,7 @@ const char *lk_script_format(lk_arena *arena, const lk_words *words) {
 }
 
 /* echo WORD...: after -n without the end of the line; NULL: with options that are not read. */
-static const char *output_echo(lk_arena *arena, const lk_words *words) {
+const char *lk_script_echo(lk_arena *arena, const lk_words *words) {
 	const char *text = "";
 	size_t first = 0;
 	bool ends = true;
@@ -106,7 +106,7 @@ lk_status lk_script_write(lk_shell *shell, const lk_raws *words, size_t first, l
 		written->argument |= expanded.at[i].argument;
 	}
 	const char *text = NULL;
-	if (status == LK_OK && echo) text = output_echo(shell->arena, &expanded);
+	if (status == LK_OK && echo) text = lk_script_echo(shell->arena, &expanded);
 	if (status == LK_OK && format && expanded.count > 0)
 		text = lk_script_format(shell->arena, &expanded);
 	written->unsure |= text == NULL;

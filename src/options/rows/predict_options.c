@@ -209,7 +209,7 @@ const lk_verb lk_predict_verb = {
 		"Options with comma lists make a table with one row for each combination. Words after -- "
 		"are a launch line as it is typed; FILE is a launch script or the configuration of "
 		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, verl, OpenRLHF, Primus, "
-		"torchtitan, torchtune, nanotron, gpt-neox, axolotl, LLaMA-Factory, ms-swift, the "
+		"torchtitan, torchtune, litgpt, nanotron, gpt-neox, axolotl, LLaMA-Factory, ms-swift, the "
 		"Trainer, accelerate, DeepSpeed, llm-foundry or MaxText. Options given as well take "
 		"precedence. "
 		"MODEL is the same as --model MODEL.\n\n"
