@@ -129,13 +129,20 @@ lk_status lk_line_nemo(lk_line *line, const lk_word *words, size_t count, size_t
 	}
 	if (strcmp(text, "finetune") == 0) line->dotted.task = "lora"; /* NeMo 2's default */
 	if (strcmp(text, "peft=none") == 0) line->dotted.task = "sft";
+	if (text[0] != '-' && equals == NULL && words[0].unknown != NULL && !words[0].empty_if_unset) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and settings may be in it",
+		        words[0].unknown);
+		return lk_hint(line->r->err, "write its text into the script");
+	}
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
-	if (words[0].unknown != NULL) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", text, words[0].unknown);
-		return lk_hint(line->r->err, "write the value into the script");
-	}
+	text += strspn(text, "+");
 	char *path = lk_arena_strndup(line->r->arena, text, (size_t)(equals - text));
 	if (path == NULL) return lk_oom(line->r->err);
+	lk_word value = words[0];
+	value.text = equals + 1;
+	if (value.unknown != NULL && lk_dotted_states(line->dotted.dialect, path))
+		return lk_launch_unknown_value(line->r, path, &value);
+	if (value.unknown != NULL) return lk_launch_skip(line->r, path, "its value is not known");
 	return lk_dotted_read(line->r, &line->dotted, path, equals + 1);
 }

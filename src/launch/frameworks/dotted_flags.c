@@ -73,6 +73,11 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	return flags_find(dialect, path, length) != NULL;
 }
 
+bool lk_dotted_states(int dialect, const char *path) {
+	const lk_key *row = flags_find(dialect, path, strlen(path));
+	return row != NULL ? row->kind == LK_KEY_FACT : lk_dotted_flag(dialect, path);
+}
+
 /* Suggest a path that `path` is a slip of; NULL: none. */
 static const char *flags_near(int dialect, const char *path) {
 	for (const lk_key *row = lk_dotted_rows(dialect); row->path != NULL; row++)
@@ -166,6 +171,11 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		                       : lk_launch_unknown(reading, name, near);
 	}
 	if (row->kind == LK_KEY_SKIP) return lk_launch_skip(reading, name, row->reason);
+	if (row->kind == LK_KEY_REFUSE && strcasecmp(value, "true") != 0) return LK_OK;
+	if (row->kind == LK_KEY_REFUSE) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", name, row->reason);
+		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
+	}
 	if (row->kind == LK_KEY_NOTE)
 		return strcasecmp(value, "false") == 0 ? LK_OK : lk_launch_note(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
@@ -288,6 +298,17 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 	return stated % (tp * pp * cp) == 0;
 }
 
+/* Recipes for long sequences say so: qwen3_600m_sft_128k_config. */
+static lk_status dotted_long(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	if (strstr(dotted->recipe, "_128k") == NULL || (job->seq > 0 && job->cp > 0)) return LK_OK;
+	lk_fill_int(&job->seq, 131072);
+	lk_fill_int(&job->cp, 8);
+	return lk_launch_assume(reading, "sequences of %d tokens, over %d ranks of context parallelism, "
+	                                 "by the recipe's name (--seq, --cp)",
+	                        job->seq, job->cp);
+}
+
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
@@ -307,6 +328,11 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	if (!job->dtype_said) job->dtype = LK_BF16;
 	job->dtype_said = true;
 	if (found) return LK_OK;
+	LK_TRY(dotted_long(reading, dotted));
+	if (strstr(dotted->recipe, "omni") || strstr(dotted->recipe, "audio"))
+		LK_TRY(lk_launch_assume(reading, "the language model alone: encoders of other inputs are left "
+		                                 "out where --model has none"));
+	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0) job->etp = 1; /* all its recipes */
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {

@@ -125,6 +125,8 @@ typedef struct lk_dotted {
 } lk_dotted;
 const lk_key *lk_dotted_rows(int dialect);          /* of the dialect; the last one has no path */
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
+/* Whether the value of a path states a part of the job. */
+bool lk_dotted_states(int dialect, const char *path);
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);

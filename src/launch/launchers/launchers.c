@@ -69,9 +69,11 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 	return lk_launch_unknown_value(reading, option, value);
 }
 
-/* A command that counts the GPUs of a node: $(nvidia-smi -L | wc -l), device_count() of PyTorch. */
+/* A command that counts the GPUs of a node: $(nvidia-smi -L | wc -l), device_count() of PyTorch; a
+ * variable with which Kubernetes tells a container how many it has. */
 static bool launchers_counts_gpus(const char *text) {
-	static const char *const counters[] = {"nvidia-smi", "rocm-smi", "amd-smi", "device_count"};
+	static const char *const counters[] = {"nvidia-smi", "rocm-smi", "amd-smi", "device_count",
+	                                       "CONTAINER_RESOURCE_GPU"};
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
 		if (strstr(text, counters[i]) != NULL) return true;
 	return false;
@@ -311,7 +313,16 @@ const char *lk_launch_other_work(const char *program) {
 	             {"merge_datasets", "prepares data"},
 	             {"checkpoint/util", "converts checkpoints"},
 	             {"lm_eval", "evaluates"},
-	             {"benchmark_", "measures"}};
+	             {"benchmark_", "measures"},
+	             {"roundtrip", "converts checkpoints"},
+	             {"conversion/", "converts checkpoints"},
+	             {"verify_", "evaluates"},
+	             {"prepare_", "prepares data"},
+	             {"download_", "prepares data"},
+	             {"data_preprocess", "prepares data"},
+	             {"pack_data", "prepares data"},
+	             {"compare_hf", "evaluates"},
+	             {"chat_", "generates texts"}};
 	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -518,6 +518,7 @@ static lk_status finish_predictions(lk_reading *reading, lk_job *job) {
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus) {
 	lk_job *job = reading->out->job;
 	lk_network network = job->model.network;
+	LK_TRY(lk_megatron_forks(reading, megatron));
 	*job = megatron->job;
 	job->model.network = network;
 	if (megatron->vlm && job->decoder_seq > 0)
@@ -550,6 +551,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 		                      job->gbs > 0
 		                          ? "the batch at the end of the ramp is taken"
 		                          : "the line does not say the batch at the end of the ramp"));
-	if (job->gbs == 0 && job->mbs > 0 && megatron->rampup == NULL) job->microbatches = 1;
+	if (job->gbs == 0 && job->mbs > 0 && megatron->rampup == NULL)
+		job->microbatches = megatron->accumulation > 0 ? megatron->accumulation : 1;
 	return LK_OK;
 }

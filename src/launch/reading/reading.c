@@ -105,6 +105,9 @@ lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const l
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", flag, value->unknown);
 	if (length > 0 && isdigit((unsigned char)*at))
 		return lk_hint(reading->err, "give the script's arguments after --");
+	if (length > 0 && strstr(value->unknown, "is an argument of the script") != NULL)
+		return lk_hint(reading->err, "give the script's arguments after --, or --var %.*s=VALUE",
+		               (int)length, at);
 	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
 	return lk_hint(reading->err, "write the value into the script, or give the variable that holds "
 	                             "it: --var NAME=VALUE");

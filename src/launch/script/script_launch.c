@@ -2,6 +2,7 @@
  * the last of those that look most like a training. */
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "launch/script/script_internal.h"
 
 #include <string.h>
@@ -64,9 +65,23 @@ bool lk_script_launches(const char *text) {
 	return false;
 }
 
+/* Whether bash -c runs a text that names no launcher and no script: srun bash -c "uv sync". */
+static bool script_prepares(const lk_words *words) {
+	for (size_t i = 0; i + 2 < words->count; i++) {
+		const char *option = words->at[i + 1].text, *text = words->at[i + 2].text;
+		size_t length = strlen(option);
+		if (lk_ends_in(words->at[i].text, "sh") && option[0] == '-' && length > 1 &&
+		    option[length - 1] == 'c')
+			return words->at[i + 2].unknown == NULL && !lk_script_launches(text) &&
+			       strstr(text, ".sh") == NULL && strstr(text, ".py") == NULL;
+	}
+	return false;
+}
+
 /* A launcher among the words, or in the text of bash -c. */
 static bool script_is_launch(const lk_words *words) {
 	bool text = false;
+	if (script_prepares(words)) return false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
 		if (lk_launch_starts(word) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
