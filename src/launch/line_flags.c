@@ -161,7 +161,10 @@ static bool line_has_megatron_flag(const lk_word *words, size_t count) {
 		if (strncmp(text, "--", 2) != 0) continue;
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
 		const lk_flag *flag = strchr(name, '-') != NULL ? lk_megatron_flag(name) : NULL;
-		if (flag != NULL && flag->kind < LK_FLAG_IGNORED) return true;
+		if (flag == NULL || flag->kind >= LK_FLAG_IGNORED) continue;
+		for (char *c = name; *c; c++)
+			if (*c == '-') *c = '_';
+		if (!lk_trainer_states(name)) return true; /* which takes both */
 	}
 	return false;
 }

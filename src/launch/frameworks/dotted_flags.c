@@ -219,6 +219,13 @@ static lk_dtype dotted_format(const char *format) {
 	return strcmp(format, "nvfp4") == 0 ? LK_NVFP4 : LK_BF16;
 }
 
+/* The format that a recipe's name has: gpt_oss_20b_sft_mxfp8_config. */
+static lk_dtype dotted_named_format(const char *recipe) {
+	if (strstr(recipe, "mxfp8") || strstr(recipe, "fp8mx")) return LK_MXFP8;
+	if (strstr(recipe, "nvfp4")) return LK_NVFP4;
+	return strstr(recipe, "_fp8") ? LK_FP8 : LK_BF16;
+}
+
 /* Fill what the line leaves open from a performance recipe; *found is false if it is unknown. */
 static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, const char *stem,
                                     int *gpus, bool *found) {
@@ -325,7 +332,7 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 		LK_TRY(dotted_finish_perf(reading, dotted, recipe->stem, gpus, &found));
 	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO1;
 	job->sharding_said = true;
-	if (!job->dtype_said) job->dtype = LK_BF16;
+	if (!job->dtype_said) job->dtype = dotted_named_format(dotted->recipe);
 	job->dtype_said = true;
 	if (found) return LK_OK;
 	LK_TRY(dotted_long(reading, dotted));

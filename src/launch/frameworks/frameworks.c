@@ -26,13 +26,13 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
-extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
+extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_aws_fsdp[], lk_rules_axolotl[],
 	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
 	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
 	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
 	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
 	lk_rules_trainer[], lk_rules_verl[];
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[], lk_keys_axolotl[],
 	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
 	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
 	lk_keys_trainer_megatron[], lk_keys_verl[];
@@ -51,7 +51,8 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[]
 static const lk_framework
 	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
-	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)};
+	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf)},
+	aws_fsdp = {"aws-fsdp", lk_rules_aws_fsdp, KEYS(aws_fsdp)};
 
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
@@ -126,7 +127,8 @@ static bool framework_states(const lk_key *keys, const char *key) {
 }
 
 bool lk_verl_is(const char *program) {
-	return strstr(program, "main_ppo") != NULL || strstr(program, "main_dapo") != NULL;
+	return strstr(program, "main_ppo") != NULL || strstr(program, "main_dapo") != NULL ||
+	       strstr(program, "verl_entrypoint") != NULL; /* Pai-Megatron-Patch's */
 }
 
 bool lk_verl_states(const char *key) {
@@ -140,6 +142,7 @@ bool lk_trainer_states(const char *key) {
 /* The framework whose flags they are. */
 static const lk_framework *framework_of_flags(const lk_config *config) {
 	if (strncmp(config->program, "openrlhf.", 9) == 0) return &openrlhf;
+	if (lk_rules_are(config, lk_rules_aws_fsdp)) return &aws_fsdp;
 	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
 }
 
@@ -155,7 +158,7 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	const lk_framework *framework = framework_of_flags(&config);
 	LK_TRY(lk_config_settle(&config));
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
-	if (framework == &openrlhf) {
+	if (framework == &openrlhf || framework == &aws_fsdp) {
 		reading->out->framework = framework->name;
 		return LK_OK;
 	}

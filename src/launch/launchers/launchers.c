@@ -191,6 +191,13 @@ static struct option split_option(int kind, const lk_word *word) {
 	return o;
 }
 
+bool lk_launch_measures(const char *program) {
+	const char *base = launchers_base_name(program);
+	if (base == program) return false; /* it may be the value of an option */
+	return lk_ends_in(base, "_perf") || lk_ends_in(base, "_latency") || lk_ends_in(base, "_bw") ||
+	       strncmp(base, "shmem_", 6) == 0 || strncmp(base, "osu_", 4) == 0;
+}
+
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word) {
@@ -199,7 +206,7 @@ static bool is_target(int kind, const lk_word *word) {
 	    word->unknown != NULL)
 		return true;
 	return launchers_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
-	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
+	       lk_launch_measures(word->text) || lk_ends_in(word->text, ".py") || lk_launch_setting(word);
 }
 
 /* The key of a configuration that a flag of accelerate launch states
@@ -240,6 +247,19 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 	return ranks->accelerate_flags != NULL ? lk_launch_seen(reading, name) : lk_oom(reading->err);
 }
 
+/* Whether a launcher's word whose text is not known is an option or a value, because the program
+ * comes later: srun ${AUTO_RESUME} -l torchrun. */
+static bool launchers_follow(int kind, const lk_word *words, size_t count) {
+	if (words[0].unknown == NULL ||
+	    (kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_COMPOSER | LK_LAUNCHER_DEEPSPEED |
+	             LK_LAUNCHER_PYTHON | LK_LAUNCHER_SHELL)) != 0)
+		return false;
+	for (size_t i = 1; i < count; i++)
+		if (words[i].unknown == NULL && words[i].text[0] != '-' && is_target(kind, &words[i]))
+			return true;
+	return false;
+}
+
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
 static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count,
                                   lk_launch_ranks *ranks, size_t *used, const lk_word **argument) {
@@ -249,7 +269,7 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 	for (; i < count && *argument == NULL; i++) {
 		if (strcmp(words[i].text, "--") == 0) continue;
 		if (words[i].text[0] != '-') {
-			if (is_target(kind, &words[i])) break;
+			if (is_target(kind, &words[i]) && !launchers_follow(kind, words + i, count - i)) break;
 			continue;
 		}
 		struct option o = split_option(kind, &words[i]);
@@ -321,8 +341,7 @@ const char *lk_launch_other_work(const char *program) {
 	             {"download_", "prepares data"},
 	             {"data_preprocess", "prepares data"},
 	             {"pack_data", "prepares data"},
-	             {"compare_hf", "evaluates"},
-	             {"chat_", "generates texts"}};
+	             {"compare_hf", "evaluates"}};
 	const char *base = strrchr(program, '/') != NULL ? strrchr(program, '/') + 1 : program;
 	if (strstr(base, "train") != NULL) return NULL;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -77,4 +77,6 @@ const lk_command_of *lk_launch_command(const char *word);
 /* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
  */
 const char *lk_launch_other_work(const char *program);
+/* Programs of nccl-tests, NVSHMEM and OSU, which no Python starts. */
+bool lk_launch_measures(const char *program);
 #endif

@@ -71,6 +71,7 @@ static lk_status example_call(lk_shell *shell, const char *text, int line, lk_wo
 	if (copy == NULL) return lk_oom(shell->err);
 	char *word = strtok_r(copy, " \t", &save);
 	bool starts = word != NULL && strncmp(word, "./", 2) == 0 && example_is_script(word);
+	bool known = false;
 	*called = NULL;
 	args->count = 0;
 	for (size_t i = 0; word != NULL && !starts && i < sizeof starters / sizeof *starters; i++)
@@ -89,12 +90,14 @@ static lk_status example_call(lk_shell *shell, const char *text, int line, lk_wo
 		if (quoted) word[length - 1] = '\0';
 		if (!lk_push(args)) return lk_oom(shell->err);
 		*lk_last(args) = (lk_word){.text = word + quoted};
+		known |= strpbrk(word, "$`<>") == NULL;
 		if (strpbrk(word, "$`<>") == NULL) continue;
 		lk_last(args)->argument = true;
 		lk_last(args)->unknown = lk_arena_printf(
 			shell->arena, "line %d: the call that this comment shows leaves %.40s open", line, word);
 		if (lk_last(args)->unknown == NULL) return lk_oom(shell->err);
 	}
+	if (!known && args->count > 0) *called = NULL; /* it shows no value */
 	return LK_OK;
 }
 

@@ -7,6 +7,14 @@
 
 #include <string.h>
 
+/* Whether a word is on a list between blanks. */
+static bool script_lists(const char *list, const char *word) {
+	size_t length = strlen(word);
+	for (const char *at = list; length > 0 && (at = strstr(at, word)) != NULL; at++)
+		if (at > list && at[-1] == ' ' && at[length] == ' ') return true;
+	return false;
+}
+
 /* How much a launch looks like that of a training: 3 a program of that name or under a launcher, 2
  * another program, 1 one that generates, converts or prepares. */
 static int script_launch_rank(const lk_words *words) {
@@ -18,6 +26,10 @@ static int script_launch_rank(const lk_words *words) {
 		bool python = length > 3 && strcmp(word + length - 3, ".py") == 0;
 		if (program == NULL && word[0] != '-' && (python || strchr(word, '.') != NULL))
 			program = word;
+		const lk_command_of *command = lk_launch_command(word);
+		if (command != NULL && i + 1 < words->count &&
+		    !script_lists(command->trains, words->at[i + 1].text))
+			return 1; /* trl vllm-serve */
 		launcher |= strstr(word, "torchrun") != NULL || strstr(word, "srun") != NULL ||
 		            strcmp(word, "deepspeed") == 0 || strcmp(word, "accelerate") == 0 ||
 		            strstr(word, "torch.distributed") != NULL;
@@ -65,8 +77,15 @@ bool lk_script_launches(const char *text) {
 	return false;
 }
 
-/* Whether bash -c runs a text that names no launcher and no script: srun bash -c "uv sync". */
+/* Whether bash -c runs a text that names no launcher and no script: srun bash -c "uv sync"; python
+ * a text of the script: python - <<END, python -c "...". */
 static bool script_prepares(const lk_words *words) {
+	for (size_t i = 0; i + 1 < words->count; i++) {
+		const char *slash = strrchr(words->at[i].text, '/'), *option = words->at[i + 1].text,
+				   *base = slash != NULL ? slash + 1 : words->at[i].text;
+		if (strncmp(base, "python", 6) == 0 && (!strcmp(option, "-") || !strcmp(option, "-c")))
+			return true;
+	}
 	for (size_t i = 0; i + 2 < words->count; i++) {
 		const char *option = words->at[i + 1].text, *text = words->at[i + 2].text;
 		size_t length = strlen(option);
