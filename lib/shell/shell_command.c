@@ -104,8 +104,9 @@ static const char *command_field(lk_shell *shell, const char *line, const lk_wor
  * blank: | tr '\n' ' ' | sed 's/  \+/ /g'. */
 static bool command_joins_lines(const char *at, const char *end) {
 	static const char *const filters[] = {
-		"tr '\\n' ' '", "tr \"\\n\" \" \"", "tr -s ' '", "tr -s '[:space:]' ' '", "xargs",
-		"sed 's/  \\+/ /g'", "sed 's/  */ /g'", "sed -E 's/ +/ /g'", "sed 's/ \\+/ /g'"};
+		"tr '\\n' ' '",    "tr \"\\n\" \" \"",  "tr -s ' '",       "tr -s '[:space:]' ' '",
+		"xargs",           "sed 's/  \\+/ /g'", "sed 's/  */ /g'", "sed -E 's/ +/ /g'",
+		"sed 's/ \\+/ /g'"};
 	while (at < end && *at == '|') {
 		size_t used = 0;
 		for (at++; at < end && *at == ' ';) at++;

@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 enum {
-	CONFIGS = 8 /* that launch lines with configurations, at most */
+	CONFIGS = 8,   /* that launch lines with configurations, at most */
+	SETTINGS = 256 /* in front of a script */
 };
 
 static lk_status launch_read_line(lk_reading *reading, const lk_word *words, size_t count,
@@ -93,8 +94,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 		}
 		size_t length = strlen(text);
 		if (lk_launch_measures(text)) {
-			lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%.80s measures, and trains nothing",
-			        text);
+			lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
+			        "%.80s measures, and trains nothing", text);
 			return lk_hint(line->r->err, "give the launch of a training");
 		}
 		if (length > 3 && strcmp(text + length - 3, ".py") == 0)
@@ -303,7 +304,7 @@ static lk_status launch_called(lk_arena *arena, int count, const char *const *wo
 	const char *vars = "";
 	int i = 0;
 	*script = NULL;
-	for (; i < count && vars != NULL; i++) {
+	for (; i < count && i < SETTINGS && vars != NULL; i++) {
 		const lk_word word = {.text = words[i]};
 		if (!lk_launch_setting(&word)) break;
 		vars = lk_arena_printf(arena, "%s%s\n", vars, words[i]);

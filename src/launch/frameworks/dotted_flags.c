@@ -311,8 +311,9 @@ static lk_status dotted_long(lk_reading *reading, lk_dotted *dotted) {
 	if (strstr(dotted->recipe, "_128k") == NULL || (job->seq > 0 && job->cp > 0)) return LK_OK;
 	lk_fill_int(&job->seq, 131072);
 	lk_fill_int(&job->cp, 8);
-	return lk_launch_assume(reading, "sequences of %d tokens, over %d ranks of context parallelism, "
-	                                 "by the recipe's name (--seq, --cp)",
+	return lk_launch_assume(reading,
+	                        "sequences of %d tokens, over %d ranks of context parallelism, "
+	                        "by the recipe's name (--seq, --cp)",
 	                        job->seq, job->cp);
 }
 
@@ -337,9 +338,11 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	if (found) return LK_OK;
 	LK_TRY(dotted_long(reading, dotted));
 	if (strstr(dotted->recipe, "omni") || strstr(dotted->recipe, "audio"))
-		LK_TRY(lk_launch_assume(reading, "the language model alone: encoders of other inputs are left "
-		                                 "out where --model has none"));
-	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0) job->etp = 1; /* all its recipes */
+		LK_TRY(lk_launch_assume(reading,
+		                        "the language model alone: encoders of other inputs are left "
+		                        "out where --model has none"));
+	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0)
+		job->etp = 1; /* all its recipes */
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {

@@ -26,15 +26,16 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
-extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_aws_fsdp[], lk_rules_axolotl[],
-	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[], lk_rules_llama_factory_v1[],
-	lk_rules_llm_foundry[], lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[],
-	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
-	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
-	lk_rules_trainer[], lk_rules_verl[];
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[], lk_keys_axolotl[],
-	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
-	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
+extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_aws_fsdp[],
+	lk_rules_axolotl[], lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_llama_factory[],
+	lk_rules_llama_factory_v1[], lk_rules_llm_foundry[], lk_rules_maxtext[],
+	lk_rules_megatron_test[], lk_rules_megatron_yaml[], lk_rules_nanotron[], lk_rules_nemo[],
+	lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[], lk_rules_primus[],
+	lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[], lk_rules_trainer[],
+	lk_rules_verl[];
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[],
+	lk_keys_axolotl[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[],
+	lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
 	lk_keys_trainer_megatron[], lk_keys_verl[];
 
 #define KEYS(table)                   \

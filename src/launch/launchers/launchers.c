@@ -206,7 +206,8 @@ static bool is_target(int kind, const lk_word *word) {
 	    word->unknown != NULL)
 		return true;
 	return launchers_program(word->text) != 0 || lk_launch_command(word->text) != NULL ||
-	       lk_launch_measures(word->text) || lk_ends_in(word->text, ".py") || lk_launch_setting(word);
+	       lk_launch_measures(word->text) || lk_ends_in(word->text, ".py") ||
+	       lk_launch_setting(word);
 }
 
 /* The key of a configuration that a flag of accelerate launch states

@@ -11,18 +11,18 @@ static const struct {
 	const char *type;
 	int vocab, most;
 } patched[] = {
-	{"LLamaTokenizer", 32000, INT32_MAX},        {"LLama2Tokenizer", 32000, INT32_MAX},
-	{"MixtralTokenizer", 32000, INT32_MAX},      {"MistralTokenizer", 32000, INT32_MAX},
-	{"LLama3Tokenizer", 128000, INT32_MAX},      {"VicunaTokenizerFromHF", 32000, 0},
-	{"QwenTokenizer", 151851, 255},              {"QwenTokenizer", 151643, INT32_MAX},
-	{"Qwen2Tokenizer", 151643, INT32_MAX},       {"Qwen2VLTokenizer", 151643, INT32_MAX},
-	{"Qwen3Tokenizer", 151643, INT32_MAX},       {"QwenVLTokenizer", 151860, INT32_MAX},
-	{"DeepSeekV2Tokenizer", 128813, 1000},       {"DeepSeekV2Tokenizer", 100000, INT32_MAX},
-	{"BaichuanTokenizer", 125696, 0},            {"BaichuanTokenizer", 64000, INT32_MAX},
-	{"YiTokenizer", 64000, INT32_MAX},           {"FalconTokenizer", 65024, INT32_MAX},
-	{"OPTTokenizer", 50265, INT32_MAX},          {"BloomTokenizerFromHF", 250880, 0},
-	{"ChatGLMTokenizerFromHF", 130528, 0},       {"GLM10BZHTokenizerFromHF", 50048, 0},
-	{"IcetkGLM130BTokenizer", 150528, 0},        {"StarcoderTokenizerFromHF", 49152, 0},
+	{"LLamaTokenizer", 32000, INT32_MAX},   {"LLama2Tokenizer", 32000, INT32_MAX},
+	{"MixtralTokenizer", 32000, INT32_MAX}, {"MistralTokenizer", 32000, INT32_MAX},
+	{"LLama3Tokenizer", 128000, INT32_MAX}, {"VicunaTokenizerFromHF", 32000, 0},
+	{"QwenTokenizer", 151851, 255},         {"QwenTokenizer", 151643, INT32_MAX},
+	{"Qwen2Tokenizer", 151643, INT32_MAX},  {"Qwen2VLTokenizer", 151643, INT32_MAX},
+	{"Qwen3Tokenizer", 151643, INT32_MAX},  {"QwenVLTokenizer", 151860, INT32_MAX},
+	{"DeepSeekV2Tokenizer", 128813, 1000},  {"DeepSeekV2Tokenizer", 100000, INT32_MAX},
+	{"BaichuanTokenizer", 125696, 0},       {"BaichuanTokenizer", 64000, INT32_MAX},
+	{"YiTokenizer", 64000, INT32_MAX},      {"FalconTokenizer", 65024, INT32_MAX},
+	{"OPTTokenizer", 50265, INT32_MAX},     {"BloomTokenizerFromHF", 250880, 0},
+	{"ChatGLMTokenizerFromHF", 130528, 0},  {"GLM10BZHTokenizerFromHF", 50048, 0},
+	{"IcetkGLM130BTokenizer", 150528, 0},   {"StarcoderTokenizerFromHF", 49152, 0},
 	{"GPT2BPETokenizer", 50257, INT32_MAX},
 };
 
@@ -41,13 +41,15 @@ static lk_status forks_vocab(lk_reading *reading, lk_megatron *megatron) {
 	if (vocab == 0) return LK_OK;
 	megatron->extra_vocab = 0;
 	megatron->job.padded_vocab = vocab;
-	return lk_launch_assume(reading, "a vocabulary of %d, by --patch-tokenizer-type %.60s "
-	                                 "(--vocab-size)", vocab, type);
+	return lk_launch_assume(reading,
+	                        "a vocabulary of %d, by --patch-tokenizer-type %.60s "
+	                        "(--vocab-size)",
+	                        vocab, type);
 }
 
 /* Whether networks with a type of tokenizer are of llama's kind. */
 static bool forks_is_llama(const char *type) {
-	static const char *const types[] = {"LLama",    "Qwen",     "Mi", "DeepSeek",
+	static const char *const types[] = {"LLama",    "Qwen",     "Mi",    "DeepSeek",
 	                                    "Baichuan", "YiTokeni", "Vicuna"};
 	for (size_t i = 0; type != NULL && i < sizeof types / sizeof *types; i++)
 		if (strncmp(type, types[i], strlen(types[i])) == 0) return true;
@@ -69,8 +71,9 @@ static lk_status forks_huggingface(lk_reading *reading, lk_megatron *megatron) {
 	megatron->normalization = 1;
 	if (megatron->patch_tokenizer == NULL && megatron->tokenizer == NULL && shape->vocab == 0)
 		megatron->tokenizer_model = "llama";
-	return lk_launch_assume(reading, "a network of llama's kind, with an MLP of %d: a network of "
-	                                 "Hugging Face whose sizes alone are stated (--model)",
+	return lk_launch_assume(reading,
+	                        "a network of llama's kind, with an MLP of %d: a network of "
+	                        "Hugging Face whose sizes alone are stated (--model)",
 	                        shape->ffn);
 }
 

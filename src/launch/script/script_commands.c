@@ -349,10 +349,11 @@ static lk_status script_exit(lk_shell *shell, const lk_raws *words, size_t first
 	bool fails = code.unknown == NULL && strtol(code.text, NULL, 10) != 0;
 	if (fails && sought->rank == 0 && script_asks(sought)) {
 		shell->stop = false;
-		return lk_launch_assume(sought->reading,
-		                        "line %d, which ends the script where a value or a file is missing, "
-		                        "is passed over",
-		                        words->at[first].line);
+		return lk_launch_assume(
+			sought->reading,
+			"line %d, which ends the script where a value or a file is missing, "
+			"is passed over",
+			words->at[first].line);
 	}
 	sought->ended = words->at[first].line;
 	return LK_OK;

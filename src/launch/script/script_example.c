@@ -15,7 +15,9 @@
 #include <string.h>
 
 enum {
-	FEWEST = 3 /* arguments of a call by another name */
+	FEWEST = 3,     /* arguments of a call by another name */
+	LONGEST = 8192, /* bytes of a call */
+	CALLS = 64,     /* comments that are looked at, and lines of one */
 };
 
 /* The highest N of $N and ${N...} in the script; 0: it reads none. */
@@ -31,18 +33,31 @@ static size_t example_highest(const char *text) {
 	return highest;
 }
 
-/* A text that is a comment from its first line on, without the marks, up to a line that does not
- * end in a backslash. */
-static const char *example_line(lk_arena *arena, const char *at) {
+/* Whether a comment may show a call: # bash run.sh, # ./run.sh. */
+static bool example_begins(const char *at) {
+	static const char *const starters[] = {"sh ", "bash ", "zsh ", "sbatch ", "./"};
+	at += strspn(at, " \t");
+	if (*at != '#') return false;
+	at += strspn(at, "# \t");
+	for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+		if (strncmp(at, starters[i], strlen(starters[i])) == 0) return true;
+	return false;
+}
+
+/* The lines of a comment that end in a backslash and the one after them, without the marks. */
+static const char *example_lines(lk_arena *arena, const char *at) {
 	const char *out = "";
-	for (bool more = true; more && out != NULL;) {
+	bool more = true;
+	for (int i = 0; more && i < CALLS && out != NULL; i++) {
 		at += strspn(at, " \t");
 		if (*at != '#') break;
 		at += strspn(at, "# \t");
 		size_t length = strcspn(at, "\n"), used = length;
 		while (used > 0 && strchr(" \t\r", at[used - 1]) != NULL) used--;
 		more = used > 0 && at[used - 1] == '\\';
-		out = lk_arena_printf(arena, "%s%.*s ", out, (int)(used - more), at);
+		used -= more;
+		if (strlen(out) + used > LONGEST) break;
+		out = lk_arena_printf(arena, "%s%.*s ", out, (int)used, at);
 		at += length + (at[length] == '\n');
 	}
 	return out;
@@ -94,7 +109,8 @@ static lk_status example_call(lk_shell *shell, const char *text, int line, lk_wo
 		if (strpbrk(word, "$`<>") == NULL) continue;
 		lk_last(args)->argument = true;
 		lk_last(args)->unknown = lk_arena_printf(
-			shell->arena, "line %d: the call that this comment shows leaves %.40s open", line, word);
+			shell->arena, "line %d: the call that this comment shows leaves %.40s open", line,
+			word);
 		if (lk_last(args)->unknown == NULL) return lk_oom(shell->err);
 	}
 	if (!known && args->count > 0) *called = NULL; /* it shows no value */
@@ -124,11 +140,13 @@ lk_status lk_script_example(lk_shell *shell, const char *text) {
 	int line = 1, other_line = 0;
 	lk_words args = {0}, other = {0};
 	lk_status status = LK_OK;
-	bool all = strstr(text, "$#") != NULL || strstr(text, "$@") != NULL || strstr(text, "$*") != NULL;
+	bool all =
+		strstr(text, "$#") != NULL || strstr(text, "$@") != NULL || strstr(text, "$*") != NULL;
+	int calls = 0;
 	for (const char *at = text; highest + all > 0 && *at && status == LK_OK; line++) {
-		const char *called = NULL, *first = at + strspn(at, " \t");
-		if (*first == '#') {
-			const char *whole = example_line(shell->arena, at);
+		const char *called = NULL;
+		if (example_begins(at) && calls++ < CALLS) {
+			const char *whole = example_lines(shell->arena, at);
 			status = whole != NULL ? example_call(shell, whole, line, &args, &called)
 			                       : lk_oom(shell->err);
 		}
