@@ -387,6 +387,15 @@ static lk_status launch_end_config(lk_reading *reading, lk_words *words, lk_stat
 	return status;
 }
 
+/* A recipe in Python, which stands for a launch line. */
+static lk_status launch_read_python(lk_reading *reading, const char *text, size_t size,
+                                    const lk_launch_given *given) {
+	lk_words words = {0};
+	char *copy = lk_arena_strndup(reading->arena, text, size);
+	if (copy == NULL) return lk_oom(reading->err);
+	return launch_end_config(reading, &words, lk_recipe_python(reading, copy, given, &words));
+}
+
 /* A configuration, whose framework may be started by a launch line that it stands for. */
 static lk_status launch_read_config(lk_reading *reading, const char *path,
                                     const lk_launch_given *given) {
@@ -426,9 +435,12 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 			return lk_hint(err, "if it is to be a network: %s", near.hint);
 	}
 	LK_TRY(read);
-	bool config = lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
-	lk_status status = config ? launch_read_config(&reading, path, given)
-	                          : lk_launch_text(arena, text, size, path, given, out, err);
+	bool python = lk_ends_in(path, ".py");
+	bool config = !python && lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
+	lk_status status;
+	if (config) status = launch_read_config(&reading, path, given);
+	else if (python) status = launch_read_python(&reading, text, size, given);
+	else status = lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;
 }

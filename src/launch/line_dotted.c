@@ -85,6 +85,8 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 		{"c", "compute_dtype", "format"},
 		{"mode", "task", "task"},
 		{"m", "model", "model"},
+		{"hf_path", "hf_path", "hub"},
+		{"recipe_here", "recipe_here", "here"},
 	};
 	const char *name = option + strspn(option, "-"), *path = NULL;
 	lk_dotted *dotted = &line->dotted;
@@ -99,7 +101,12 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 	if (strcmp(path, "recipe") == 0) dotted->recipe = value;
 	else if (strcmp(path, "model") == 0 && dotted->recipe == NULL) dotted->recipe = value;
 	else if (strcmp(path, "task") == 0) dotted->task = value;
-	else if (strcmp(path, "kind") == 0) lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
+	else if (strcmp(path, "hub") == 0) dotted->hub = value;
+	else if (strcmp(path, "here") == 0) {
+		dotted->recipe = value;
+		dotted->here = true;
+	} else if (strcmp(path, "kind") == 0)
+		lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
 	else if (strcmp(path, "gpus") == 0) {
 		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &gpus, option, line->r->err));
 		dotted->perf.gpus = (int)gpus;

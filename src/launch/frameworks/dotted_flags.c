@@ -320,12 +320,13 @@ static lk_status dotted_long(lk_reading *reading, lk_dotted *dotted) {
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
-	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
+	const lk_recipe *recipe = dotted->here ? NULL : lk_recipe_of_stem(dotted->recipe);
 	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
 	bool found = false;
 	lk_recipe_named named;
 	if (network == NULL) return lk_oom(reading->err);
 	LK_TRY(lk_launch_network(reading, dotted->dialect == NEMO ? "factory" : "recipe", network));
+	if (dotted->hub != NULL) LK_TRY(lk_launch_network(reading, "hf_path", dotted->hub));
 	LK_TRY(dotted_task(reading, dotted));
 	if (dotted->perf.kind[0] == '\0' && lk_recipe_perf_name(dotted->recipe, &named))
 		dotted->perf = named;
@@ -347,10 +348,11 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {
 		lk_fill_int(&job->mbs, 1);
-		return layout ? LK_OK
-		              : lk_launch_assume(reading,
-		                                 "the recipe's own layout is not known: what the line "
-		                                 "leaves open is lockstep's default");
+		return layout || dotted->here
+		           ? LK_OK
+		           : lk_launch_assume(reading,
+		                              "the recipe's own layout is not known: what the line "
+		                              "leaves open is lockstep's default");
 	}
 	bool pipeline = job->pp == 0 && job->vp == 0;
 	lk_fill_int(&job->tp, recipe->layout.tp);

@@ -96,6 +96,11 @@ const lk_recipe *lk_recipe_of_titan(const char *config);
 /* The network of a recipe's name; NULL when memory runs out. */
 const char *lk_recipe_network(lk_arena *arena, const char *name);
 
+/* python_recipe.c: a recipe of Megatron-Bridge, a file of Python, as the words of the launch line
+ * that it stands for. */
+lk_status lk_recipe_python(lk_reading *reading, const char *text, const lk_launch_given *given,
+                           lk_words *words);
+
 /* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
  * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
  * base64 instead of a file name. */
@@ -114,6 +119,8 @@ typedef struct lk_dotted {
 	int nodes, devices, local;
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
+	const char *hub;             /* of a recipe in Python: its network at Hugging Face */
+	bool here;                   /* the recipe is a file that was read, and not the library's */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
 	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
 	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
