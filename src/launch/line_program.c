@@ -59,6 +59,11 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	line->flags.gpt = strcmp(name, "pretrain_gpt.py") == 0;
 	line->flags.huggingface = strstr(name, "_huggingface_") != NULL;
+	if (strncmp(name, "ds_train_", 9) == 0)
+		LK_TRY(lk_launch_assume(line->r,
+		                        "no stage of ZeRO: %.60s reads it from a file that the line "
+		                        "does not name (--sharding)",
+		                        name));
 	line->flags.vlm =
 		strncmp(name, "pretrain_vlm", 12) == 0 || strstr(word->text, "multimodal/train.py") != NULL;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
