@@ -1,6 +1,6 @@
 /* shell_command.c: the output of $(command) if text alone decides it: echo, expr, seq, basename,
- * dirname, a calculation by bc, a field by cut, blanks by tr and sed, a here-document of cat. Nothing
- * is executed: the output of any other command is unknown. */
+ * dirname, a calculation by bc, a field by cut, blanks by tr and sed, a here-document of cat.
+ * Nothing is executed: the output of any other command is unknown. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -159,7 +159,9 @@ static lk_status python_line(struct python_recipe *recipe, const char *at, const
 	char quote = '\0';
 	for (const char *c = at; c < end; c++) {
 		if (quote == '\0' && *c == '#') break;
-		if (*c == '"' || *c == '\'') quote = quote == '\0' ? *c : quote == *c ? '\0' : quote;
+		bool mark = *c == '"' || *c == '\'', closes = mark && quote == *c;
+		if (mark && quote == '\0') quote = *c;
+		else if (closes) quote = '\0';
 		if (quote == '\0' && strchr(",({", *c) != NULL) LK_TRY(python_item(recipe, c + 1, end));
 	}
 	return LK_OK;

@@ -1,5 +1,5 @@
-/* megatron_forks.c: flags that Pai-Megatron-Patch adds to Megatron-LM's (alibaba/Pai-Megatron-Patch,
- * megatron_patch/arguments.py), in terms of Megatron-LM's own. */
+/* megatron_forks.c: flags that Pai-Megatron-Patch adds to Megatron-LM's (its
+ * megatron_patch/arguments.py, alibaba/Pai-Megatron-Patch), in terms of Megatron-LM's own. */
 #include "launch/megatron/megatron.h"
 
 #include <stdint.h>

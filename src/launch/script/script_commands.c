@@ -327,8 +327,8 @@ static lk_status script_expand_setting(lk_shell *shell, const lk_raws *words, si
 	return status;
 }
 
-/* Whether the last test asks for a value or a file that a reader is to supply: [ -z "$IMAGE" ], [[ !
- * -f $DATA ]]. */
+/* Whether the last test asks for a value or a file that a reader is to supply:
+ * [ -z "$IMAGE" ], [[ ! -f $DATA ]]. */
 static bool script_asks(const lk_script_sought *sought) {
 	const char *at = sought->tested.at, *end = sought->tested.end;
 	for (; at != NULL && end - at > 3; at++)
