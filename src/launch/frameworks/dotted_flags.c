@@ -342,8 +342,13 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 		LK_TRY(lk_launch_assume(reading,
 		                        "the language model alone: encoders of other inputs are left "
 		                        "out where --model has none"));
-	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0)
-		job->etp = 1; /* all its recipes */
+	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0) {
+		job->etp = 1;
+		if (job->tp > 1)
+			LK_TRY(lk_launch_assume(reading, "experts are not split by tensor parallelism, as in "
+			                                 "Megatron-Bridge's recipes (--etp)"));
+	}
+	job->etp = 1; /* all its recipes */
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {
