@@ -118,6 +118,9 @@ typedef struct lk_shell {
 	const lk_word *args;
 	size_t arg_count;
 	bool args_known;
+	/* Why the last condition that nobody decides is open, where an argument of the script would
+	 * decide it; NULL: something else would. */
+	const char *asks;
 	bool stop;              /* the script has ended: exit */
 	const char *heredoc[8]; /* delimiters of here-documents that start after the line */
 	bool literal[8];        /* their texts are not expanded */

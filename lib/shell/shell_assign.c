@@ -83,6 +83,8 @@ static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length,
 	if (!lk_push(values)) return lk_oom(shell->err);
 	const char *why =
 		lk_shell_unknown(shell, raw->line, raw->at, length, "is set in a line that may not run");
+	if (why != NULL && shell->asks != NULL)
+		why = lk_arena_printf(shell->arena, "%s: %s", why, shell->asks);
 	char *text =
 		lk_arena_printf(shell->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
 	if (why == NULL || text == NULL) return lk_oom(shell->err);

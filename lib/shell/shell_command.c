@@ -1,6 +1,6 @@
 /* shell_command.c: the output of $(command) if text alone decides it: echo, expr, seq, basename,
- * dirname, a calculation by bc, a field by cut, a here-document of cat. Nothing is executed: the
- * output of any other command is unknown. */
+ * dirname, a calculation by bc, a field by cut, blanks by tr and sed, a here-document of cat.
+ * Nothing is executed: the output of any other command is unknown. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +100,44 @@ static const char *command_field(lk_shell *shell, const char *line, const lk_wor
 	return end != NULL ? lk_arena_strndup(shell->arena, line, (size_t)(end - line)) : line;
 }
 
+/* Whether all filters of a pipe, from its first '|' on, make ends of lines and runs of blanks one
+ * blank: | tr '\n' ' ' | sed 's/  \+/ /g'. */
+static bool command_joins_lines(const char *at, const char *end) {
+	static const char *const filters[] = {
+		"tr '\\n' ' '",    "tr \"\\n\" \" \"",  "tr -s ' '",       "tr -s '[:space:]' ' '",
+		"xargs",           "sed 's/  \\+/ /g'", "sed 's/  */ /g'", "sed -E 's/ +/ /g'",
+		"sed 's/ \\+/ /g'"};
+	while (at < end && *at == '|') {
+		size_t used = 0;
+		for (at++; at < end && *at == ' ';) at++;
+		for (size_t i = 0; used == 0 && i < sizeof filters / sizeof *filters; i++) {
+			size_t length = strlen(filters[i]);
+			if ((size_t)(end - at) >= length && strncmp(at, filters[i], length) == 0) used = length;
+		}
+		if (used == 0) return false;
+		for (at += used; at < end && strchr(" \t\n", *at) != NULL;) at++;
+	}
+	return at >= end;
+}
+
+/* What echo writes, on one line; unknown parts stay as they are written. */
+static lk_status command_one_line(lk_shell *shell, const lk_words *words, lk_word *value) {
+	const char *text = command_join(shell, words, 1);
+	char *line = text != NULL ? lk_arena_strdup(shell->arena, text) : NULL, *to = line;
+	if (line == NULL) return lk_oom(shell->err);
+	for (const char *from = line; *from != '\0'; from++) {
+		bool blank = strchr(" \t\n", *from) != NULL;
+		if (!blank || (to > line && to[-1] != ' ')) *to++ = blank ? ' ' : *from;
+	}
+	*to = '\0';
+	value->text = line;
+	for (size_t i = 1; i < words->count; i++) {
+		if (value->unknown == NULL) value->unknown = words->at[i].unknown;
+		value->argument |= words->at[i].argument;
+	}
+	return LK_OK;
+}
+
 static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand,
                                const lk_words *words, const lk_words *cut, bool bc, int line,
                                lk_word *value) {
@@ -181,7 +219,12 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;
-		else if (*at == '|' && !piped) {
+		else if (*at == '|' && !piped && words.count > 1 && words.at[0].unknown == NULL &&
+		         strcmp(words.at[0].text, "echo") == 0 && words.at[1].text[0] != '-' &&
+		         command_joins_lines(at, end)) {
+			status = command_one_line(shell, &words, value);
+			break;
+		} else if (*at == '|' && !piped) {
 			/* echo "2 * 4" | bc, echo NAME=VALUE | cut -f1 -d= */
 			piped = true;
 			at += 1 + strspn(at + 1, " ");
@@ -197,7 +240,7 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 			at = raw.end > at ? raw.end : at + 1;
 		}
 	}
-	if (status == LK_OK && at >= end && (!piped || bc || cut.count > 0))
+	if (status == LK_OK && value->text == NULL && at >= end && (!piped || bc || cut.count > 0))
 		status = command_words(shell, expand, &words, &cut, bc, line, value);
 	lk_vec_free(&words);
 	lk_vec_free(&cut);

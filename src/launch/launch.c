@@ -20,9 +20,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
-	CONFIGS = 8 /* that launch lines with configurations, at most */
+	CONFIGS = 8,   /* that launch lines with configurations, at most */
+	SETTINGS = 256 /* in front of a script */
 };
 
 static lk_status launch_read_line(lk_reading *reading, const lk_word *words, size_t count,
@@ -98,6 +100,11 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 			break;
 		}
 		size_t length = strlen(text);
+		if (lk_launch_measures(text)) {
+			lk_fail(line->r->err, LK_ERR_INPUT, line->r->where,
+			        "%.80s measures, and trains nothing", text);
+			return lk_hint(line->r->err, "give the launch of a training");
+		}
 		if (length > 3 && strcmp(text + length - 3, ".py") == 0)
 			LK_TRY(lk_line_program(line, &words[i]));
 		else if (text[0] != '\0')
@@ -325,6 +332,33 @@ static lk_status launch_read_line(lk_reading *reading, const lk_word *words, siz
 
 /* ---- lines, scripts, configurations ---- */
 
+/* MP_VP=2 bash run.sh dsw 7B: a script that is here, with its variables and arguments; *script is
+ * NULL for any other line. */
+static lk_status launch_called(lk_arena *arena, int count, const char *const *words,
+                               const char **script, lk_launch_given *given, lk_error *err) {
+	static const char *const starters[] = {"bash", "sh", "zsh"};
+	const char *vars = "";
+	int i = 0;
+	*script = NULL;
+	for (; i < count && i < SETTINGS && vars != NULL; i++) {
+		const lk_word word = {.text = words[i]};
+		if (!lk_launch_setting(&word)) break;
+		vars = lk_arena_printf(arena, "%s%s\n", vars, words[i]);
+	}
+	if (vars == NULL) return lk_oom(err);
+	bool direct = i < count && strncmp(words[i], "./", 2) == 0;
+	bool starts = direct;
+	for (size_t k = 0; i + 1 < count && k < sizeof starters / sizeof *starters; k++)
+		starts |= strcmp(words[i], starters[k]) == 0;
+	i += !direct;
+	if (!starts || i >= count || !lk_ends_in(words[i], ".sh") || access(words[i], R_OK) != 0 ||
+	    lk_launch_own_script(words[i]) != LK_OWN_NONE)
+		return LK_OK;
+	*script = words[i];
+	*given = (lk_launch_given){.vars = vars, .args = words + i + 1, .arg_count = count - i - 1};
+	return LK_OK;
+}
+
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
                          lk_launch *out, lk_error *err) {
 	lk_reading r = {
@@ -332,6 +366,10 @@ lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, c
 	if (count < 0 || count > LK_LAUNCH_WORDS)
 		return lk_fail(err, LK_ERR_INPUT, r.where, "%d words", count);
 	*out = (lk_launch){0};
+	const char *script;
+	lk_launch_given given;
+	LK_TRY(launch_called(arena, count, words, &script, &given, err));
+	if (script != NULL) return lk_launch_script(arena, script, &given, out, err);
 	lk_word *list = LK_ARRAY(arena, lk_word, (size_t)count + 1);
 	if (list == NULL) return lk_oom(err);
 	for (int i = 0; i < count; i++) list[i].text = words[i];
@@ -385,6 +423,15 @@ static lk_status launch_end_config(lk_reading *reading, lk_words *words, lk_stat
 	return status;
 }
 
+/* A recipe in Python, which stands for a launch line. */
+static lk_status launch_read_python(lk_reading *reading, const char *text, size_t size,
+                                    const lk_launch_given *given) {
+	lk_words words = {0};
+	char *copy = lk_arena_strndup(reading->arena, text, size);
+	if (copy == NULL) return lk_oom(reading->err);
+	return launch_end_config(reading, &words, lk_recipe_python(reading, copy, given, &words));
+}
+
 /* A configuration, whose framework may be started by a launch line that it stands for. */
 static lk_status launch_read_config(lk_reading *reading, const char *path,
                                     const lk_launch_given *given) {
@@ -424,9 +471,12 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 			return lk_hint(err, "if it is to be a network: %s", near.hint);
 	}
 	LK_TRY(read);
-	bool config = lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
-	lk_status status = config ? launch_read_config(&reading, path, given)
-	                          : lk_launch_text(arena, text, size, path, given, out, err);
+	bool python = lk_ends_in(path, ".py");
+	bool config = !python && lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
+	lk_status status;
+	if (config) status = launch_read_config(&reading, path, given);
+	else if (python) status = launch_read_python(&reading, text, size, given);
+	else status = lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;
 }

@@ -91,6 +91,8 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 		{"model_family_name", "domain", "family"},
 		{"recompute_num_layers", "recompute_num_layers", "model.recompute_num_layers"},
 		{"use_megatron_fsdp", "use_megatron_fsdp", "ddp.use_megatron_fsdp"},
+		{"hf_path", "hf_path", "hub"},
+		{"recipe_here", "recipe_here", "here"},
 	};
 	const char *name = option + strspn(option, "-"), *path = NULL;
 	lk_dotted *dotted = &line->dotted;
@@ -107,7 +109,12 @@ static lk_status line_bridge_option(lk_line *line, const char *option, const cha
 	else if (strcmp(path, "model") == 0 && dotted->recipe == NULL) dotted->recipe = value;
 	else if (strcmp(path, "size") == 0) dotted->size = value;
 	else if (strcmp(path, "task") == 0) dotted->task = value;
-	else if (strcmp(path, "kind") == 0) lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
+	else if (strcmp(path, "hub") == 0) dotted->hub = value;
+	else if (strcmp(path, "here") == 0) {
+		dotted->recipe = value;
+		dotted->here = true;
+	} else if (strcmp(path, "kind") == 0)
+		lk_copy(dotted->perf.kind, sizeof dotted->perf.kind, value);
 	else if (strcmp(path, "gpus") == 0) {
 		LK_TRY(lk_parse_int(value, 1, LK_JOB_GPUS, &gpus, option, line->r->err));
 		dotted->perf.gpus = (int)gpus;
@@ -137,13 +144,20 @@ lk_status lk_line_nemo(lk_line *line, const lk_word *words, size_t count, size_t
 	}
 	if (strcmp(text, "finetune") == 0) line->dotted.task = "lora"; /* NeMo 2's default */
 	if (strcmp(text, "peft=none") == 0) line->dotted.task = "sft";
+	if (text[0] != '-' && equals == NULL && words[0].unknown != NULL && !words[0].empty_if_unset) {
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and settings may be in it",
+		        words[0].unknown);
+		return lk_hint(line->r->err, "write its text into the script");
+	}
 	if (text[0] == '-' || equals == NULL)
 		return lk_launch_skip(line->r, text, "a word of NeMo's command line: not part of the step");
-	if (words[0].unknown != NULL) {
-		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s: %s", text, words[0].unknown);
-		return lk_launch_ask_value(line->r, &words[0], "write the value into the script");
-	}
+	text += strspn(text, "+");
 	char *path = lk_arena_strndup(line->r->arena, text, (size_t)(equals - text));
 	if (path == NULL) return lk_oom(line->r->err);
+	lk_word value = words[0];
+	value.text = equals + 1;
+	if (value.unknown != NULL && lk_dotted_states(line->dotted.dialect, path))
+		return lk_launch_unknown_value(line->r, path, &value);
+	if (value.unknown != NULL) return lk_launch_skip(line->r, path, "its value is not known");
 	return lk_dotted_read(line->r, &line->dotted, path, equals + 1);
 }

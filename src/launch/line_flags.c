@@ -233,9 +233,22 @@ static bool line_has_megatron_flag(const lk_word *words, size_t count) {
 		if (strncmp(text, "--", 2) != 0) continue;
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
 		const lk_flag *flag = strchr(name, '-') != NULL ? lk_megatron_flag(name) : NULL;
-		if (flag != NULL && flag->kind < LK_FLAG_IGNORED) return true;
+		if (flag == NULL || flag->kind >= LK_FLAG_IGNORED) continue;
+		for (char *c = name; *c; c++)
+			if (*c == '-') *c = '_';
+		if (lk_program_fact(NULL, name) == NULL) return true; /* the Trainer takes both */
 	}
 	return false;
+}
+
+/* Whether a word is a setting of a path, whatever its value: runtime_args.output_dir=$DIR. */
+static bool line_sets_path(const char *text) {
+	size_t length = 0;
+	while (isalnum((unsigned char)text[length]) || strchr("_.+", text[length]) != NULL) {
+		if (text[length] == '\0') return false;
+		length++;
+	}
+	return length > 0 && text[length] == '=' && memchr(text, '.', length) != NULL;
 }
 
 lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
@@ -265,6 +278,12 @@ lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count) {
 		} else if (line->hydra && word->text[0] != '-' && strchr(word->text, '=') != NULL) {
 			LK_TRY(line_override(line, word));
 		} else if (word->unknown != NULL && word->text[0] != '-') {
+			if (line_sets_path(word->text)) {
+				char *path = lk_arena_strndup(line->r->arena, word->text, strcspn(word->text, "="));
+				if (path == NULL) return lk_oom(line->r->err);
+				LK_TRY(lk_launch_note(line->r, path, "its value is not known"));
+				continue;
+			}
 			if (!word->empty_if_unset) {
 				lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s, and flags may be in it",
 				        word->unknown);

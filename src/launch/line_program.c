@@ -47,6 +47,31 @@ static lk_status line_command(lk_line *line, const lk_command_of *command, const
 	return lk_hint(line->r->err, "%s%sis read", command->name, command->trains);
 }
 
+/* Programs whose training is not modelled, by a part of their path. */
+static lk_status line_unmodelled(lk_line *line, const char *path, const char *name) {
+	static const struct {
+		const char *part, *what, *hint;
+	} programs[] = {
+		{"pretrain_retro", "trains a network that is not modelled", NULL},
+		{"pretrain_ict", "trains a network that is not modelled", NULL},
+		{"pretrain_qwen3_next", "names layers by letters of its own, which are not modelled",
+	     "give --model qwen3-next-80b-a3b, with the layout as options"},
+		{"chatlearn", "runs ChatLearn's loops of reinforcement learning, which are not modelled",
+	     "give --model and the layout of its policy_trainer as options"},
+		{"megatron_mimo", "trains modules on ranks of their own, which are not modelled",
+	     "give --model and the layout of the language model as options"},
+	};
+	for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+		if (strstr(path, programs[i].part) == NULL) continue;
+		lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s %s", name, programs[i].what);
+		return lk_hint(line->r->err, "%s",
+		               programs[i].hint != NULL
+		                   ? programs[i].hint
+		                   : "decoders, encoders and encoder-decoders can be predicted");
+	}
+	return LK_OK;
+}
+
 lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	static const struct {
 		const char *part;
@@ -59,7 +84,7 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->program = true;
 	line->name = name;
 	if (lk_launch_nemo(name)) line->dotted.dialect = LK_DIALECT_NEMO; /* torchrun --no-python */
-	line->unknown = word->unknown != NULL ? word : NULL;
+	line->unknown = word->unknown != NULL && lk_launch_known_end(word) == NULL ? word : NULL;
 	if (strcmp(name, "torchtitan.train") == 0 || strstr(word->text, "torchtitan/train.py"))
 		line->dotted.dialect = LK_DIALECT_TORCHTITAN;
 	if (strcmp(name, "run_recipe.py") == 0 || lk_ends_in(name, "setup_experiment.py") ||
@@ -83,16 +108,18 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
 	line->flags.gpt = strcmp(name, "pretrain_gpt.py") == 0;
+	line->flags.huggingface = strstr(name, "_huggingface_") != NULL;
+	if (strncmp(name, "ds_train_", 9) == 0)
+		LK_TRY(lk_launch_assume(line->r,
+		                        "no stage of ZeRO: %.60s reads it from a file that the line "
+		                        "does not name (--sharding)",
+		                        name));
 	line->flags.vlm =
 		strncmp(name, "pretrain_vlm", 12) == 0 || strstr(word->text, "multimodal/train.py") != NULL;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
 		if (strncmp(name, scripts[i].part, strlen(scripts[i].part)) == 0)
 			line->r->out->job->model.network = scripts[i].network;
-	if (strncmp(name, "pretrain_retro", 14) != 0 && strncmp(name, "pretrain_ict", 12) != 0)
-		return LK_OK;
-	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "%s trains a network that is not modelled",
-	        name);
-	return lk_hint(line->r->err, "decoders, encoders and encoder-decoders can be predicted");
+	return line_unmodelled(line, word->text, name);
 }
 
 /* A setting of the environment that says something after all. */

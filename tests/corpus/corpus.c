@@ -64,7 +64,8 @@ static void find_files(const char *folder) {
 		if (stat(path, &status) != 0) continue;
 		bool config = lk_ends_in(path, ".yaml") || lk_ends_in(path, ".yml") ||
 		              lk_ends_in(path, ".json") || lk_ends_in(path, ".toml") ||
-		              lk_ends_in(path, ".sh");
+		              lk_ends_in(path, ".sh") || lk_ends_in(path, ".sbatch") ||
+		              lk_ends_in(path, ".slurm");
 		if (S_ISDIR(status.st_mode)) find_files(path);
 		else if (config && file_count < FILES) files[file_count++] = strdup(path);
 	}

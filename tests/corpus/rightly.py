@@ -11,6 +11,7 @@ import tomllib
 
 import yaml
 
+SCRIPTS = (".sh", ".sbatch", ".slurm")
 LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 COLUMNS = "path name params gpus tp pp cp ep vp mbs gbs seq dtype sharding stack lora".split()
 
@@ -36,7 +37,9 @@ PUBLISHED = {
 # The last one: frameworks refuse such a batch too (AutoModel's StepScheduler).
 NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
                     "drafters|flow_matching|more than training|classifier|(is|are) not modelled|no preset has them|the preset is not "
-                    "found|the file .* is not found|wan2|has launched nothing|is in another file|a global batch of .* is not a multiple of mbs")
+                    "found|the file .* is not found|wan2|has launched nothing|is in another file|is an argument of the script|"
+                    "no training program|the file is not here|launched by another script|of an encoder alone is not modelled|"
+                    "of images alone is not modelled|a global batch of .* is not a multiple of mbs")
 
 
 def number(value):
@@ -67,7 +70,7 @@ def load(path):
     if path.endswith(".toml"):
         with open(path, "rb") as file:
             return texts(tomllib.load(file))
-    if path.endswith(".sh"):
+    if path.endswith(SCRIPTS):
         return {}  # its framework reads the text
     with open(path, encoding="utf-8") as file:
         return yaml.load(file.read().replace("\t", " "), LOADER) or {}
@@ -506,9 +509,106 @@ def gpu_recipes(tree, path):
             "narrow": kind.startswith("fp8") if kind else None}
 
 
+class Recipe:
+    """Assignments and flags of a shell script, as a reader sees them: the last one counts, loops run to their last round, and
+    arguments are those of the call that a comment shows."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.text = file.read()
+        joined = re.sub(r"\\\n#?", " ", self.text)
+        most = max([int(n) for n in re.findall(r"\$\{?(\d+)", self.text)] or [0])
+        calls = [line.split() for line in re.findall(r"^# *(?:ba)?sh (.*)", joined, re.M)]
+        own = [call for call in calls if call[0] == os.path.basename(path)]
+        call = (own + [call for call in calls if len(call) > most > 0] + [[]])[0]
+        self.options = dict(zip(call[1::2], call[2::2])) if len(call) > 1 and call[1].startswith("--") else {}
+        self.values = {}
+        outer = set()  # what a line without indentation sets, no preset inside of a condition replaces
+        for blanks, name, value in re.findall(r"(?m)^([ \t]*)(?:export +)?(\w+)=[\"']?([^\s\"'#;]*)", self.text):
+            if blanks and name in outer:
+                continue
+            outer |= set() if blanks else {name}
+            number_of = re.fullmatch(r"\$\{?(\d+)\}?", value)
+            value = call[int(number_of.group(1))] if number_of and int(number_of.group(1)) < len(call) else value
+            if value and (name not in self.values or not re.match(r"\$\(|\$\{?\w+\}?$", value)):
+                self.values[name] = value
+        for names, listed in re.findall(r"read -r ([\w ]+)<<< *\"?\$\{?(\w+)", self.text):
+            lists = re.findall(r"PARALLELISM_CONFIGS?=\(([^)]*)\)", self.text)
+            last = re.findall(r'"([^"]*)"', lists[-1])[-1] if lists else self.resolve("$" + listed)
+            self.values.update(zip(names.split(), last.split(",")))
+
+    def resolve(self, value, depth=0):
+        value = value.strip("\"'")
+        found = re.fullmatch(r"\$\{?(\w+)(?::-([^}]*))?\}?", value)
+        if not found or depth > 8:
+            return value
+        held = self.values.get(found.group(1), "")
+        own = re.fullmatch(r"\$\{?%s(?::-([^}]*))?\}?" % found.group(1), held)
+        return self.resolve(own.group(1) or "" if own else held or found.group(2) or "", depth + 1)
+
+    def pick(self, *names):
+        for name in names:
+            found = re.findall(r"(?<![\w.-])%s[= ]+([^\s\\]+)" % re.escape(name), self.text)
+            if found and number(self.resolve(found[-1])) is not None:
+                return number(self.resolve(found[-1]))
+        return None
+
+    def gpus(self, per_node):
+        nodes = self.pick("#SBATCH --nodes") or 1
+        return nodes * per_node if per_node else None
+
+
+def megatron_flags(script):
+    return {"mbs": script.pick("--micro-batch-size"), "gbs": script.pick("--global-batch-size"), "seq": script.pick("--seq-length"),
+            "tp": script.pick("--tensor-model-parallel-size"), "pp": script.pick("--pipeline-model-parallel-size"),
+            "cp": script.pick("--context-parallel-size")}
+
+
+def pai(tree, path):
+    script = Recipe(path)
+    facts = megatron_flags(script)
+    if script.options:
+        facts.update({"mbs": number(script.options.get("--micro-batch-size")), "seq": number(script.options.get("--sequence-length"))})
+        facts["accumulation"] = number(script.options.get("--gradient-accumulation-steps"))
+    elif "actor_rollout_ref" in script.text:
+        return {"tp": script.pick("actor_rollout_ref.actor.megatron.tensor_model_parallel_size")}
+    else:
+        facts["accumulation"] = script.pick("--gradient-accumulation-steps")
+    facts["dtype"] = {"fp16": "fp16", "bf16": "bf16"}.get(script.resolve("$PR"))
+    facts["gpus"] = number(script.values.get("GPUS_PER_NODE"))
+    size = re.fullmatch(r"([\d.]+)B", script.resolve("$MODEL_SIZE")) if not script.options else None
+    layers = size and re.search(r"MODEL_SIZE = %s \]\D*NUM_LAYERS=(\d+)" % re.escape(size.group(0)), script.text)
+    facts["billions"] = float(size.group(1)) if layers and int(layers.group(1)) > 2 else None  # Qwen-VL's 7B has two
+    return facts
+
+
+def aws_samples(tree, path):
+    script = Recipe(path)
+    if "--hidden_width" not in script.text:
+        return {**megatron_flags(script), "gpus": script.gpus(script.pick("--nproc_per_node", "--nproc-per-node"))}
+    h, layers, ffn, kv, heads = (script.pick(name) for name in ("--hidden_width", "--num_layers", "--intermediate_size",
+                                                                "--num_key_value_heads", "--num_heads"))
+    ffn, vocab = ffn or script.pick("--llama_intermediate_size"), script.pick("--vocab_size") or 50432
+    experts = 8 if "mixtral" in script.text else 1
+    params = layers * (2 * h * h + 2 * h * h * kv // heads + experts * 3 * h * ffn) + 2 * vocab * h
+    return {"mbs": script.pick("--train_batch_size"), "seq": script.pick("--max_context_width"), "params": params, "sharding": 3,
+            "gpus": script.gpus(number(script.resolve("$GPUS_PER_NODE"))), "dtype": "bf16", "accumulation": 1}
+
+
+def nemo_bridge(tree, path):
+    script = Recipe(path)
+    per_node = script.pick("#SBATCH --gpus-per-node", "--nproc_per_node", "--nproc-per-node")
+    recipe = script.resolve((re.findall(r"--recipe[= ]+([^\s\\]+)", script.text) or [""])[-1])
+    facts = {key: script.pick("model.%s_model_parallel_size" % name) for key, name in
+             (("tp", "tensor"), ("pp", "pipeline"), ("ep", "expert"))}
+    return {**facts, "cp": script.pick("model.context_parallel_size"), "mbs": script.pick("train.micro_batch_size"),
+            "gbs": script.pick("train.global_batch_size"), "seq": script.pick("model.seq_length", "dataset.seq_length"),
+            "gpus": script.gpus(per_node), "lora": "_peft" in recipe}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
                                       deepspeed, torchtune, ms_swift, verl, openrlhf, trl, litgpt, torchtitan, maxtext,
-                                      gpu_recipes)}
+                                      gpu_recipes, pai, aws_samples, nemo_bridge)}
 
 
 def differences(facts, job, own_network):
@@ -555,7 +655,8 @@ def differences(facts, job, own_network):
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
           "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0,
-          "verl": 92.0, "openrlhf": 99.0, "trl": 99.0, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0, "gpu_recipes": 61.0}
+          "verl": 92.0, "openrlhf": 99.0, "trl": 99.0, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0, "gpu_recipes": 61.0,
+          "pai": 95.0, "aws_samples": 99.0, "nemo_bridge": 98.0}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 
@@ -583,7 +684,7 @@ def judge(folder, name, path, lines):
         return "answered", whole
     job = dict(zip(COLUMNS, first_line))
     try:
-        wrong = differences(FRAMEWORKS[name](None if path.endswith(".sh") else load(path), path), job, name not in NETWORKS)
+        wrong = differences(FRAMEWORKS[name](load(path), path), job, name not in NETWORKS)
     except (KeyError, StopIteration, ValueError, FileNotFoundError) as error:
         wrong = [f"not compared: {error!r}"]
     return ("otherwise", "; ".join(wrong)) if wrong else ("rightly", whole)

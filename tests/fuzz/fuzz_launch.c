@@ -1,9 +1,10 @@
-/* fuzz_launch.c: launch scripts, and the same bytes as blank-separated words; what is read is
- * completed, written and read. */
+/* fuzz_launch.c: launch scripts, and the same bytes as a recipe in Python and as blank-separated
+ * words; what is read is completed, written and read. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
 #include "launch/emit/emit.h"
+#include "launch/frameworks/frameworks.h"
 #include "launch/read.h"
 
 static void check(lk_arena *arena, lk_job *job) {
@@ -31,6 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (lk_launch_text(&arena, (const char *)data, size, "fuzz", NULL, &out, &err) == LK_OK)
 		check(&arena, out.job);
 	char *text = lk_arena_strndup(&arena, (const char *)data, size), *save = NULL;
+	lk_reading reading = {.arena = &arena, .where = "fuzz", .out = &out, .err = &err};
+	lk_words settings = {0};
+	(void)lk_recipe_python(&reading, text, NULL, &settings);
+	lk_vec_free(&settings);
 	for (char *at = strtok_r(text, " \n", &save); at != NULL && count < 256;
 	     at = strtok_r(NULL, " \n", &save))
 		words[count++] = at;

@@ -74,6 +74,11 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	return flags_find(dialect, path, length) != NULL;
 }
 
+bool lk_dotted_states(int dialect, const char *path) {
+	const lk_key *row = flags_find(dialect, path, strlen(path));
+	return row != NULL ? row->kind == LK_KEY_FACT : lk_dotted_flag(dialect, path);
+}
+
 /* Suggest a path that `path` is a slip of; NULL: none. */
 static const char *flags_near(int dialect, const char *path) {
 	for (const lk_key *row = lk_dotted_rows(dialect); row->path != NULL; row++)
@@ -167,6 +172,11 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		                       : lk_launch_unknown(reading, name, near);
 	}
 	if (row->kind == LK_KEY_SKIP) return lk_launch_skip(reading, name, row->reason);
+	if (row->kind == LK_KEY_REFUSE && strcasecmp(value, "true") != 0) return LK_OK;
+	if (row->kind == LK_KEY_REFUSE) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "%s: %s", name, row->reason);
+		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
+	}
 	if (row->kind == LK_KEY_NOTE)
 		return strcasecmp(value, "false") == 0 ? LK_OK : lk_launch_note(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
@@ -210,6 +220,13 @@ static lk_dtype dotted_format(const char *format) {
 	if (strncmp(format, "fp8mx", 5) == 0 || strncmp(format, "fp8_mx", 6) == 0) return LK_MXFP8;
 	if (strncmp(format, "fp8", 3) == 0) return LK_FP8;
 	return strcmp(format, "nvfp4") == 0 ? LK_NVFP4 : LK_BF16;
+}
+
+/* The format that a recipe's name has: gpt_oss_20b_sft_mxfp8_config. */
+static lk_dtype dotted_named_format(const char *recipe) {
+	if (strstr(recipe, "mxfp8") || strstr(recipe, "fp8mx")) return LK_MXFP8;
+	if (strstr(recipe, "nvfp4")) return LK_NVFP4;
+	return strstr(recipe, "_fp8") ? LK_FP8 : LK_BF16;
 }
 
 /* Fill what the line leaves open from a performance recipe; *found is false if it is unknown. */
@@ -322,6 +339,18 @@ static lk_status dotted_stages_bridge(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
+/* Recipes for long sequences say so: qwen3_600m_sft_128k_config. */
+static lk_status dotted_long(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	if (strstr(dotted->recipe, "_128k") == NULL || (job->seq > 0 && job->cp > 0)) return LK_OK;
+	lk_fill_int(&job->seq, 131072);
+	lk_fill_int(&job->cp, 8);
+	return lk_launch_assume(reading,
+	                        "sequences of %d tokens, over %d ranks of context parallelism, "
+	                        "by the recipe's name (--seq, --cp)",
+	                        job->seq, job->cp);
+}
+
 /* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
@@ -330,12 +359,13 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 		if (sized == NULL) return lk_oom(reading->err);
 		dotted->recipe = sized;
 	}
-	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
+	const lk_recipe *recipe = dotted->here ? NULL : lk_recipe_of_stem(dotted->recipe);
 	const char *network = lk_recipe_network(reading->arena, dotted->recipe);
 	bool found = false;
 	lk_recipe_named named;
 	if (network == NULL) return lk_oom(reading->err);
 	LK_TRY(lk_launch_network(reading, dotted->dialect == NEMO ? "factory" : "recipe", network));
+	if (dotted->hub != NULL) LK_TRY(lk_launch_network(reading, "hf_path", dotted->hub));
 	LK_TRY(dotted_task(reading, dotted));
 	if (dotted->perf.kind[0] == '\0' && lk_recipe_perf_name(dotted->recipe, &named))
 		dotted->perf = named;
@@ -343,17 +373,30 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 		LK_TRY(dotted_finish_perf(reading, dotted, recipe->stem, gpus, &found));
 	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO1;
 	job->sharding_said = true;
-	if (!job->dtype_said) job->dtype = LK_BF16;
+	if (!job->dtype_said) job->dtype = dotted_named_format(dotted->recipe);
 	job->dtype_said = true;
 	if (found) return LK_OK;
+	LK_TRY(dotted_long(reading, dotted));
+	if (strstr(dotted->recipe, "omni") || strstr(dotted->recipe, "audio"))
+		LK_TRY(lk_launch_assume(reading,
+		                        "the language model alone: encoders of other inputs are left "
+		                        "out where --model has none"));
+	if (dotted->dialect == BRIDGE && job->ep > 1 && job->etp == 0) {
+		job->etp = 1;
+		if (job->tp > 1)
+			LK_TRY(lk_launch_assume(reading, "experts are not split by tensor parallelism, as in "
+			                                 "Megatron-Bridge's recipes (--etp)"));
+	}
+	job->etp = 1; /* all its recipes */
 	bool layout = job->tp > 0 || job->pp > 0 || job->cp > 0 || job->ep > 0;
 	if (recipe == NULL || recipe->layout.gpus == 0 || !dotted_pretrains(dotted) ||
 	    !dotted_holds(dotted, recipe, *gpus)) {
 		lk_fill_int(&job->mbs, 1);
-		return layout ? LK_OK
-		              : lk_launch_assume(reading,
-		                                 "the recipe's own layout is not known: what the line "
-		                                 "leaves open is lockstep's default");
+		return layout || dotted->here
+		           ? LK_OK
+		           : lk_launch_assume(reading,
+		                              "the recipe's own layout is not known: what the line "
+		                              "leaves open is lockstep's default");
 	}
 	bool pipeline = job->pp == 0 && job->vp == 0;
 	lk_fill_int(&job->tp, recipe->layout.tp);

@@ -27,18 +27,18 @@ static lk_status deepspeed_file(const lk_config *config, lk_words *words) {
 
 /* ---- the frameworks, in the order of trying: stricter recognisers come first */
 
-extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_axolotl[],
-	lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[], lk_rules_llama_factory[],
-	lk_rules_llama_factory_v1[], lk_rules_llm_foundry[], lk_rules_maxtext[],
-	lk_rules_megatron_test[], lk_rules_megatron_yaml[], lk_rules_ms_swift[], lk_rules_nanotron[],
-	lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[], lk_rules_primus[],
-	lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[], lk_rules_trainer[],
-	lk_rules_verl[], lk_rules_verl_sft[];
-extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[], lk_keys_litgpt[],
-	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_ms_swift[],
-	lk_keys_ms_swift_megatron[], lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[],
-	lk_keys_torchtune[], lk_keys_trainer[], lk_keys_trainer_megatron[], lk_keys_verl[],
-	lk_keys_verl_sft[];
+extern const lk_rule lk_rules_accelerate[], lk_rules_automodel[], lk_rules_aws_fsdp[],
+	lk_rules_axolotl[], lk_rules_bridge[], lk_rules_deepspeed[], lk_rules_litgpt[],
+	lk_rules_llama_factory[], lk_rules_llama_factory_v1[], lk_rules_llm_foundry[],
+	lk_rules_maxtext[], lk_rules_megatron_test[], lk_rules_megatron_yaml[], lk_rules_ms_swift[],
+	lk_rules_nanotron[], lk_rules_nemo[], lk_rules_nemo_rl[], lk_rules_neox[], lk_rules_openrlhf[],
+	lk_rules_primus[], lk_rules_primus_part[], lk_rules_titan[], lk_rules_torchtune[],
+	lk_rules_trainer[], lk_rules_verl[], lk_rules_verl_sft[];
+extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[],
+	lk_keys_axolotl[], lk_keys_litgpt[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[],
+	lk_keys_maxtext[], lk_keys_ms_swift[], lk_keys_ms_swift_megatron[], lk_keys_nanotron[],
+	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
+	lk_keys_trainer_megatron[], lk_keys_verl[], lk_keys_verl_sft[];
 
 #define KEYS(table)                   \
 	.keys = (const lk_key *const[]) { \
@@ -57,7 +57,8 @@ static const lk_framework
 	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
 	         .choose = lk_swift_keys, .after = lk_swift_batches},
 	openrlhf = {"openrlhf", lk_rules_openrlhf, KEYS(openrlhf), .names = lk_openrlhf_names},
-	litgpt = {"litgpt", lk_rules_litgpt, KEYS(litgpt)};
+	litgpt = {"litgpt", lk_rules_litgpt, KEYS(litgpt)},
+	aws_fsdp = {"aws-fsdp", lk_rules_aws_fsdp, KEYS(aws_fsdp)};
 
 static const lk_framework *const frameworks[] = {
 	&(const lk_framework){"megatron", lk_rules_megatron_test, .translate = lk_megatron_test},
@@ -142,7 +143,7 @@ static const char *framework_fact(const lk_key *keys, const char *key) {
 
 lk_verl_kind lk_verl_is(const char *program) {
 	static const char *const steps[] = {"main_ppo", "main_dapo", "fully_async_main",
-	                                    "one_step_off_policy"};
+	                                    "one_step_off_policy", "verl_entrypoint"};
 	bool own = strncmp(program, "verl.", 5) == 0;
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
 		if (strstr(program, steps[i]) != NULL) return LK_VERL_STEP;
@@ -189,6 +190,7 @@ static const lk_framework *framework_of_flags(const lk_config *config) {
 	if (strncmp(config->program, "swift ", 6) == 0 || strncmp(config->program, "megatron ", 9) == 0)
 		return &swift;
 	if (lk_rules_are(config, lk_rules_litgpt)) return &litgpt;
+	if (lk_rules_are(config, lk_rules_aws_fsdp)) return &aws_fsdp;
 	return lk_rules_are(config, lk_rules_llama_factory) ? &llama_factory : &trainer;
 }
 
@@ -208,7 +210,7 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 	for (size_t i = 0; framework->names && i < config.root->count; i++)
 		config.root->keys[i] = lk_name_of(framework->names, config.root->keys[i]);
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
-	bool whole = framework == &openrlhf || framework == &swift;
+	bool whole = framework == &openrlhf || framework == &swift || framework == &aws_fsdp;
 	if (whole || framework == &litgpt) reading->out->framework = framework->name;
 	if (whole) return LK_OK;
 	/* Whoever asks may lay it out otherwise. */

@@ -122,6 +122,10 @@ extern const lk_named_network lk_networks_titan[], lk_networks_maxtext[];
  * the preset's name. *found is false for other names, which may be published ones. */
 lk_status lk_launch_own_network(lk_reading *reading, const lk_named_network *rows, const char *flag,
                                 const char *name, lk_job *job, bool *found);
+/* python_recipe.c: a recipe of Megatron-Bridge, a file of Python, as the words of the launch line
+ * that it stands for. */
+lk_status lk_recipe_python(lk_reading *reading, const char *text, const lk_launch_given *given,
+                           lk_words *words);
 
 /* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
  * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
@@ -141,6 +145,8 @@ typedef struct lk_dotted {
 	int nodes, devices, local;
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
+	const char *hub;             /* of a recipe in Python: its network at Hugging Face */
+	bool here;                   /* the recipe is a file that was read, and not the library's */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
 	const char *size;            /* "v3" after the recipe "deepseek"; NULL: the recipe has it */
 	lk_recipe_named perf;        /* of Megatron-Bridge's recipes for performance; gpus 0: open */
@@ -153,6 +159,8 @@ typedef struct lk_dotted {
 } lk_dotted;
 const lk_key *lk_dotted_rows(int dialect);          /* of the dialect; the last one has no path */
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
+/* Whether the value of a path states a part of the job. */
+bool lk_dotted_states(int dialect, const char *path);
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);

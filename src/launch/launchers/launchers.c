@@ -125,9 +125,11 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 	return lk_launch_unknown_value(reading, option, value);
 }
 
-/* A command that counts the GPUs of a node: $(nvidia-smi -L | wc -l), device_count() of PyTorch. */
+/* A command that counts the GPUs of a node: $(nvidia-smi -L | wc -l), device_count() of PyTorch; a
+ * variable with which Kubernetes tells a container how many it has. */
 static bool launchers_counts_gpus(const char *text) {
-	static const char *const counters[] = {"nvidia-smi", "rocm-smi", "amd-smi", "device_count"};
+	static const char *const counters[] = {"nvidia-smi", "rocm-smi", "amd-smi", "device_count",
+	                                       "CONTAINER_RESOURCE_GPU"};
 	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
 		if (strstr(text, counters[i]) != NULL) return true;
 	return false;
@@ -250,6 +252,13 @@ static struct option split_option(int kind, const lk_word *word) {
 	return o;
 }
 
+bool lk_launch_measures(const char *program) {
+	const char *base = launchers_base_name(program);
+	if (base == program) return false; /* it may be the value of an option */
+	return lk_ends_in(base, "_perf") || lk_ends_in(base, "_latency") || lk_ends_in(base, "_bw") ||
+	       strncmp(base, "shmem_", 6) == 0 || strncmp(base, "osu_", 4) == 0;
+}
+
 /* Whether a word that is no option is what the launcher starts. torchrun, deepspeed and python know
  * all their options; with the others it may be the value of one that is not in the table. */
 static bool is_target(int kind, const lk_word *word, const lk_word *next) {
@@ -259,7 +268,8 @@ static bool is_target(int kind, const lk_word *word, const lk_word *next) {
 		return true;
 	return launchers_program(word->text) != 0 ||
 	       lk_launch_command(word->text, next != NULL ? next->text : NULL) != NULL ||
-	       lk_ends_in(word->text, ".py") || lk_launch_setting(word);
+	       lk_launch_measures(word->text) || lk_ends_in(word->text, ".py") ||
+	       lk_launch_setting(word);
 }
 
 /* The key of a configuration that a flag of accelerate launch states
@@ -301,6 +311,20 @@ static lk_status launcher_accelerate_flag(lk_reading *reading, const lk_word *wo
 	return ranks->accelerate_flags != NULL ? lk_launch_seen(reading, name) : lk_oom(reading->err);
 }
 
+/* Whether a launcher's word whose text is not known is an option or a value, because the program
+ * comes later: srun ${AUTO_RESUME} -l torchrun. */
+static bool launchers_follow(int kind, const lk_word *words, size_t count) {
+	if (words[0].unknown == NULL ||
+	    (kind & (LK_LAUNCHER_TORCHRUN | LK_LAUNCHER_COMPOSER | LK_LAUNCHER_DEEPSPEED |
+	             LK_LAUNCHER_PYTHON | LK_LAUNCHER_SHELL)) != 0)
+		return false;
+	for (size_t i = 1; i < count; i++)
+		if (words[i].unknown == NULL && words[i].text[0] != '-' &&
+		    is_target(kind, &words[i], i + 1 < count ? &words[i + 1] : NULL))
+			return true;
+	return false;
+}
+
 /* The options of one launcher; *used counts words. *argument: what python -m or bash -c starts. */
 static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *words, size_t count,
                                   lk_launch_ranks *ranks, size_t *used, const lk_word **argument) {
@@ -310,7 +334,9 @@ static lk_status launcher_options(lk_reading *reading, int kind, const lk_word *
 	for (; i < count && *argument == NULL; i++) {
 		if (strcmp(words[i].text, "--") == 0) continue;
 		if (words[i].text[0] != '-') {
-			if (is_target(kind, &words[i], i + 1 < count ? &words[i + 1] : NULL)) break;
+			if (is_target(kind, &words[i], i + 1 < count ? &words[i + 1] : NULL) &&
+			    !launchers_follow(kind, words + i, count - i))
+				break;
 			continue;
 		}
 		struct option o = split_option(kind, &words[i]);
@@ -388,7 +414,15 @@ const char *lk_launch_other_work(const char *program) {
 	             {"merge_datasets", "prepares data"},
 	             {"checkpoint/util", "converts checkpoints"},
 	             {"lm_eval", "evaluates"},
-	             {"benchmark_", "measures"}};
+	             {"benchmark_", "measures"},
+	             {"roundtrip", "converts checkpoints"},
+	             {"conversion/", "converts checkpoints"},
+	             {"verify_", "evaluates"},
+	             {"prepare_", "prepares data"},
+	             {"download_", "prepares data"},
+	             {"data_preprocess", "prepares data"},
+	             {"pack_data", "prepares data"},
+	             {"compare_hf", "evaluates"}};
 	const char *base = launchers_base_name(program);
 	bool module = base == program && !lk_ends_in(base, ".py") && strchr(base, '.') != NULL;
 	if (module && strstr(base, "train") != NULL) /* verl.trainer.main_generation */

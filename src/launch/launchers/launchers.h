@@ -93,4 +93,6 @@ const char *lk_launch_command_work(const lk_command_of *command, const char *nex
 /* What a program does that trains nothing, by its name, "converts checkpoints"; NULL: it may train.
  */
 const char *lk_launch_other_work(const char *program);
+/* Programs of nccl-tests, NVSHMEM and OSU, which no Python starts. */
+bool lk_launch_measures(const char *program);
 #endif

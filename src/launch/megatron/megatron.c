@@ -492,6 +492,7 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 		megatron->implementation == 1 && megatron->backend == 0 && !megatron->flash_attention;
 	job->attn_kernel = local || megatron->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
 	job->task = megatron->sft ? LK_TASK_SFT : LK_TASK_PRETRAIN;
+	if (job->lora_rank > 0) job->task = LK_TASK_LORA;
 	if (megatron->balanced_experts) job->moe_imbalance = 1;
 	if (megatron->job.model.experts == 0) return LK_OK;
 	job->dispatcher = megatron->dispatcher == 0 ? LK_DISPATCH_ALLGATHER : LK_DISPATCH_ALLTOALL;
@@ -518,6 +519,7 @@ static lk_status finish_predictions(lk_reading *reading, lk_job *job) {
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus) {
 	lk_job *job = reading->out->job;
 	lk_network network = job->model.network;
+	LK_TRY(lk_megatron_forks(reading, megatron));
 	*job = megatron->job;
 	job->model.network = network;
 	if (megatron->vlm && job->decoder_seq > 0)
@@ -550,6 +552,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 		                      job->gbs > 0
 		                          ? "the batch at the end of the ramp is taken"
 		                          : "the line does not say the batch at the end of the ramp"));
-	if (job->gbs == 0 && job->mbs > 0 && megatron->rampup == NULL) job->microbatches = 1;
+	if (job->gbs == 0 && job->mbs > 0 && megatron->rampup == NULL)
+		job->microbatches = megatron->accumulation > 0 ? megatron->accumulation : 1;
 	return LK_OK;
 }

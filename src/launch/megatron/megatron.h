@@ -41,6 +41,9 @@ typedef struct lk_megatron {
 	const char *linear_freq; /* of the delta net: one in so many full, or a list */
 	int variant;             /* of attention: 1, 2 gated delta net, 3 DSA */
 	int ssm_state, ssm_head, ssm_groups, ssm_heads; /* of Mamba-2 */
+	const char *patch_tokenizer; /* Pai-Megatron-Patch: the type of its tokenizer */
+	bool huggingface, fp8_hybrid;
+	int transformer, head_type, glu, accumulation, shared_experts;
 	int recompute_count;
 	bool wide_ends;
 	int wide_first, wide_last;
@@ -83,6 +86,8 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
                            const lk_word *words, size_t count, size_t *used);
 /* Flags to job, by Megatron's rules, and back. `gpus` 0: not known. */
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
+/* megatron_forks.c: flags of forks in terms of Megatron-LM's own. */
+lk_status lk_megatron_forks(lk_reading *reading, lk_megatron *megatron);
 /* megatron_layers.c: which layers have experts, attend through a window (and its width), are of the
  * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
 lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include "base/check.h"
 #include "base/text.h"
 
@@ -48,7 +49,8 @@ static lk_status flags_read_choice(lk_reading *reading, const lk_flag *flag, con
                                    int *out) {
 	LK_ASSERT(flag->choices != NULL && flag->choices[0] != NULL);
 	for (int i = 0; flag->choices[i] != NULL; i++) {
-		if (flag->choices[i][0] == '\0' || strcmp(flag->choices[i], text) != 0) continue;
+		if (flag->choices[i][0] == '\0' || strcasecmp(flag->choices[i], text) != 0)
+			continue; /* forks write some in lower case */
 		*out = i;
 		return LK_OK;
 	}

@@ -136,6 +136,9 @@ lk_status lk_launch_ask_value(lk_reading *reading, const lk_word *value, const c
 	while (isalnum((unsigned char)at[length]) || at[length] == '_') length++;
 	if (length > 0 && isdigit((unsigned char)*at))
 		return lk_hint(reading->err, "give the script's arguments after --");
+	if (length > 0 && strstr(value->unknown, "is an argument of the script") != NULL)
+		return lk_hint(reading->err, "give the script's arguments after --, or --var %.*s=VALUE",
+		               (int)length, at);
 	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
 	return lk_hint(reading->err, "%s", otherwise);
 }

@@ -6,6 +6,7 @@
  *   script_inner.c      scripts that it reads and starts
  *   script_launch.c     which command is the launch
  *   script_arguments.c  a script without one, which holds arguments
+ *   script_example.c    the arguments that a comment shows
  *
  * A command that runs as a program of its own cannot change a variable, so it is passed over; what
  * can (source, eval, read, functions, loops, case) is followed. In a branch or loop body whose
@@ -36,6 +37,9 @@ static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *st
 	}
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
 	lk_truth answer = LK_SHELL_UNKNOWN;
+	if (single || twice || lk_shell_raw_is(name, "test"))
+		((lk_script_sought *)shell->caller)->tested =
+			(lk_raw){name->at, words->at[words->count - 1].end, name->line};
 	if (twice) {
 		size_t count = words->count - 1;
 		while (count > 0 && !lk_shell_raw_is(&words->at[count], "]]")) count--; /* redirections */
@@ -49,6 +53,9 @@ static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *st
 	size_t count = expanded.count;
 	if (single && count > 0) count--; /* the closing bracket */
 	if (*status == LK_OK) answer = lk_shell_test(shell, expanded.at, count, &shell->assumed);
+	if (answer == LK_SHELL_UNKNOWN) shell->asks = NULL;
+	for (size_t i = 0; answer == LK_SHELL_UNKNOWN && i < count; i++)
+		if (expanded.at[i].argument) shell->asks = expanded.at[i].unknown;
 	lk_vec_free(&expanded);
 	return answer;
 }
@@ -358,6 +365,11 @@ static lk_status script_launches_nothing(const lk_script_sought *sought, bool st
 		        sought->ended);
 		return lk_hint(err, "give what it asks for: --var NAME=VALUE, arguments after --");
 	}
+	const char *work = sought->missing != NULL ? lk_launch_other_work(sought->missing) : NULL;
+	if (work != NULL) {
+		lk_fail(err, LK_ERR_INPUT, where, "%.80s %s, and trains nothing", sought->missing, work);
+		return lk_hint(err, "give the launch of a training");
+	}
 	if (sought->other != NULL && sought->missing == NULL) {
 		lk_fail(err, LK_ERR_INPUT, where, "%s, and trains nothing", sought->other);
 		return lk_hint(err, "give the script that launches the training");
@@ -392,6 +404,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 		if (environment->at[i].unknown == NULL)
 			status = lk_shell_set(&s, environment->at[i].text, strlen(environment->at[i].text));
 	if (status == LK_OK && given != NULL) status = script_take_given(&s, given);
+	if (status == LK_OK && !s.args_known) status = lk_script_example(&s, text);
 	if (status == LK_OK) status = script_run_text(&s, text, size);
 	if (status == LK_OK && s.blocks.count > 0 && !s.stop)
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,

@@ -361,6 +361,38 @@ static lk_status script_echo_to_file(lk_shell *shell, const lk_raws *words, size
 	                    : shell->wrote(shell, shell->output, &text);
 }
 
+/* Whether the last test asks for a value or a file that a reader is to supply:
+ * [ -z "$IMAGE" ], [[ ! -f $DATA ]]. */
+static bool script_asks(const lk_script_sought *sought) {
+	const char *at = sought->tested.at, *end = sought->tested.end;
+	for (; at != NULL && end - at > 3; at++)
+		if (at[0] == ' ' && at[1] == '-' && strchr("znfders", at[2]) != NULL && at[3] == ' ')
+			return true;
+	return false;
+}
+
+/* exit [N] ends the script, but not one that fails for want of a value or file, before it has
+ * launched: what it would launch is read. */
+static lk_status script_exit(lk_shell *shell, const lk_raws *words, size_t first,
+                             lk_truth certain) {
+	lk_script_sought *sought = shell->caller;
+	lk_word code = {.text = "0"};
+	if (words->count > first + 1) LK_TRY(lk_shell_expand_one(shell, &words->at[first + 1], &code));
+	shell->stop = certain == LK_SHELL_TRUE && !lk_script_assumed(shell);
+	if (!shell->stop) return LK_OK;
+	bool fails = code.unknown == NULL && strtol(code.text, NULL, 10) != 0;
+	if (fails && sought->rank == 0 && script_asks(sought)) {
+		shell->stop = false;
+		return lk_launch_assume(
+			sought->reading,
+			"line %d, which ends the script where a value or a file is missing, "
+			"is passed over",
+			words->at[first].line);
+	}
+	sought->ended = words->at[first].line;
+	return LK_OK;
+}
+
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -386,11 +418,7 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	if (lk_script_among(name, setting)) return script_read(shell, words, first, certain);
 	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, "."))
 		return lk_script_source(shell, words);
-	if (lk_shell_raw_is(name, "exit")) {
-		shell->stop = certain == LK_SHELL_TRUE && !lk_script_assumed(shell);
-		if (shell->stop) sought->ended = name->line;
-		return LK_OK;
-	}
+	if (lk_shell_raw_is(name, "exit")) return script_exit(shell, words, first, certain);
 	if (lk_shell_raw_is(name, "exec") && words->count == first + 1) return LK_OK;
 	if (lk_shell_raw_is(name, "break") || lk_shell_raw_is(name, "return") ||
 	    lk_shell_raw_is(name, "continue")) {

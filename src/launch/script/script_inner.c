@@ -178,9 +178,12 @@ static void script_note_missing(lk_shell *shell, const lk_words *words) {
 	size_t end = itself ? 1 : words->count;
 	for (size_t i = 0; words->count > 0 && starters[i] != NULL; i++)
 		starts |= strcmp(words->at[0].text, starters[i]) == 0;
-	for (size_t i = itself ? 0 : 1; starts && i < end; i++)
-		if (words->at[i].text[0] != '-' && lk_ends_in(words->at[i].text, ".sh"))
+	itself |= words->count > 0 && strchr(words->at[0].text, '/') != NULL;
+	for (size_t i = itself ? 0 : 1; (starts || itself) && i < end; i++)
+		if (words->at[i].text[0] != '-' && lk_ends_in(words->at[i].text, ".sh")) {
 			sought->missing = script_part(words->at[i].text);
+			break;
+		}
 }
 
 /* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with

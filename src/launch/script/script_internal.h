@@ -19,6 +19,7 @@ typedef struct lk_script_sought {
 	size_t option;        /* of the arguments, which getopts reads next */
 	const char *missing;  /* a script that this one runs and that is not here; NULL: none */
 	const char *other;    /* what the last command does that trains nothing; NULL: not known */
+	lk_raw tested;        /* the last [ ... ], [[ ... ]] or test; NULL: none */
 	int ended;            /* line of the exit that ends the script; 0: none */
 	lk_words words;
 	int line; /* of the launch */
@@ -97,6 +98,10 @@ lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth cert
 /* ---- script_arguments.c: the variables that hold flags, as the words of a launch; the rank stays
  * 0 where none does. */
 lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought);
+
+/* ---- script_example.c: the script's arguments, where nobody gave them and a comment shows a call
+ * with them. */
+lk_status lk_script_example(lk_shell *shell, const char *text);
 
 /* ---- script_inner.c */
 /* What Slurm sets from the options of the batch script. */

@@ -2,6 +2,7 @@
  * the last of those that look most like a training. */
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "launch/script/script_internal.h"
 
 #include <string.h>
@@ -21,6 +22,8 @@ static int script_launch_rank(const lk_words *words) {
 		bool python = length > 3 && strcmp(word + length - 3, ".py") == 0;
 		if (program == NULL && word[0] != '-' && (python || strchr(word, '.') != NULL))
 			program = word;
+		if (command != NULL && next != NULL && !lk_launch_trains(command, next))
+			return 1; /* trl vllm-serve */
 		launcher |= strstr(word, "torchrun") != NULL || strstr(word, "srun") != NULL ||
 		            strcmp(word, "deepspeed") == 0 || strcmp(word, "accelerate") == 0 ||
 		            strstr(word, "torch.distributed") != NULL;
@@ -77,9 +80,30 @@ static bool script_installs(const lk_words *words) {
 	return false;
 }
 
+/* Whether bash -c runs a text that names no launcher and no script: srun bash -c "uv sync"; python
+ * a text of the script: python - <<END, python -c "...". */
+static bool script_prepares(const lk_words *words) {
+	for (size_t i = 0; i + 1 < words->count; i++) {
+		const char *slash = strrchr(words->at[i].text, '/'), *option = words->at[i + 1].text,
+				   *base = slash != NULL ? slash + 1 : words->at[i].text;
+		if (strncmp(base, "python", 6) == 0 && (!strcmp(option, "-") || !strcmp(option, "-c")))
+			return true;
+	}
+	for (size_t i = 0; i + 2 < words->count; i++) {
+		const char *option = words->at[i + 1].text, *text = words->at[i + 2].text;
+		size_t length = strlen(option);
+		if (lk_ends_in(words->at[i].text, "sh") && option[0] == '-' && length > 1 &&
+		    option[length - 1] == 'c')
+			return words->at[i + 2].unknown == NULL && !lk_script_launches(text) &&
+			       strstr(text, ".sh") == NULL && strstr(text, ".py") == NULL;
+	}
+	return false;
+}
+
 /* A launcher among the words, or in the text of bash -c. */
 static bool script_is_launch(const lk_words *words) {
 	bool text = false;
+	if (script_prepares(words)) return false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
 		const char *next = i + 1 < words->count ? words->at[i + 1].text : NULL;
