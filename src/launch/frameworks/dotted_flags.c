@@ -513,11 +513,12 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
-/* FSDP2: weights are sharded, gradients are reduced in fp32, as which their shards are kept;
- * offload moves all shards. */
+/* FSDP2: weights are sharded, gradients are reduced in fp32, and their shards have the format of the
+ * weights'; offload moves all shards. */
 static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
-	if (job->fp32_grads == LK_AUTO) job->fp32_grads = job->grad_reduce_fp32;
+	if (job->fp32_grads == LK_AUTO && job->master_weights != LK_OFF)
+		job->fp32_grads = job->grad_reduce_fp32;
 	if (!job->offload_params) return LK_OK;
 	if (!job->sharding_said) job->sharding = LK_SHARD_ZERO3;
 	job->sharding_said = true;
