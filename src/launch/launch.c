@@ -195,12 +195,12 @@ static lk_status launch_verl(lk_line *line, const char *name, const lk_inner_fil
 static lk_status launch_configured(lk_line *line, bool *found) {
 	lk_reading *reading = line->r;
 	const char *where = reading->where, *name = line->config;
-	lk_launch_given given = {.sets = launch_overrides(line),
-	                         .vars = launch_variables(line),
-	                         .also = line->also,
-	                         .program = line->command != NULL || line->maxtext || line->operand != NULL
-	                                        ? line->name
-	                                        : NULL};
+	lk_launch_given given = {
+		.sets = launch_overrides(line),
+		.vars = launch_variables(line),
+		.also = line->also,
+		.program =
+			line->command != NULL || line->maxtext || line->operand != NULL ? line->name : NULL};
 	const lk_inner_file *inner = NULL;
 	lk_words words = {0};
 	if (given.sets == NULL || given.vars == NULL) return lk_oom(reading->err);
