@@ -244,7 +244,7 @@ static const char *unit_of_figure(const lk_finetune_run *run, figure what) {
 static lk_status put_part(lk_arena *arena, lk_scoring *out, int division, size_t i,
                           const char *name, figure what, lk_error *err) {
 	lk_score_key *key = &out->divisions[division].keys[i];
-	if (what == FITTING) return LK_OK;
+	if (what == FITTING || what >= FIGURES) return LK_OK;
 	*key = (lk_score_key){*name ? name : "not stated", 0};
 	if (what <= DEVICE_MEMORY) return LK_OK;
 	*key = (lk_score_key){lk_arena_printf(arena, "%s: %s", key->name, figure_names[what]), what};
