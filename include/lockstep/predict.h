@@ -222,6 +222,8 @@ typedef struct lk_fix {
 	char change[96];
 	double peak_bytes, step_time_s;
 	double time_ratio; /* relative to the requested job */
+	char words[160];   /* the change in the words of the framework whose file or line was given,
+	                    * "micro_batch_size: 1; gradient_accumulation_steps: 8"; "": not known */
 } lk_fix;
 
 /* Results of generation in addition to a step; all 0 for other tasks. For one engine unless stated

@@ -2,8 +2,8 @@
  * the request, which is then read, completed, built and evaluated like any request: so a row of the
  * list equals the answer of `predict` with that option. Of each kind the first that fits is kept.
  * If single changes hardly help, they are tried again on top of full recomputation, of full
- * sharding, and of a longer pipeline. Where nothing fits that trains the same, other training is
- * named: adapters, over a base in 4 bits, and shorter sequences. */
+ * sharding, of both, and of a longer pipeline. Where nothing fits that trains the same, other
+ * training is named: adapters, over a base in 4 bits, and shorter sequences. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "launch/emit/emit.h"
 #include "base/sort.h"
 #include "step/step.h"
 
@@ -68,7 +69,10 @@ static bool more_sharding(lk_trial *trial, int i, char *text, size_t size) {
 	int sharding = (int)trial->job->sharding + i + 1;
 	if (sharding > LK_SHARD_ZERO3) return false;
 	trial->request.zero = zero[sharding];
-	snprintf(text, size, "--zero %d", sharding);
+	bool ddp = strcmp(trial->job->stack, "ddp") == 0; /* it shards nothing */
+	if (ddp) trial->request.stack = sharding > LK_SHARD_ZERO1 ? "fsdp" : "deepspeed";
+	snprintf(text, size, "%s%s%s--zero %d", ddp ? "--stack " : "", ddp ? trial->request.stack : "",
+	         ddp ? " " : "", sharding);
 	return true;
 }
 
@@ -196,9 +200,43 @@ static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *tri
 	return trial_refused(status);
 }
 
+typedef struct lk_fixer {
+	const lk_asked *wanted;
+	const char *target; /* of its framework; NULL: not known */
+	const lk_step_options *options;
+	lk_prediction *out;
+	lk_fix *fixes;
+} lk_fixer;
+
+/* The framework whose file or line states the job, as a target to write; NULL: none. */
+static const char *fixes_target(const lk_predict_request *request, const lk_asked *asked) {
+	static const char *const targets[] = {"axolotl", "llama-factory", "nanotron", "accelerate"};
+	const char *framework = asked->launch.framework;
+	if (!lk_request_launched(request)) return NULL;
+	if (!framework) return lk_job_like_megatron(&asked->job) ? "megatron" : NULL;
+	if (strcmp(framework, "trainer") == 0) return "accelerate";
+	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+		if (strcmp(framework, targets[i]) == 0) return targets[i];
+	return NULL;
+}
+
+/* The change in the framework's words; *fits is false where it cannot run the job. */
+static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char *target,
+                             const lk_asked *changed, lk_fix *fix, bool *fits, lk_error *err) {
+	const char *words = "";
+	if (target)
+		LK_TRY(lk_emit_changes(arena, target, &wanted->job, &changed->job, &changed->cluster,
+		                       &words, err));
+	*fits = words != NULL;
+	lk_copy(fix->words, sizeof fix->words, words && strlen(words) < sizeof fix->words ? words : "");
+	return LK_OK;
+}
+
 /* Whether the changed job fits; if so, its step time. */
-static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_options *options,
-                           lk_trial *trial, lk_fix *fix, bool *fits, lk_error *err) {
+static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *trial, lk_fix *fix,
+                           bool *fits, lk_error *err) {
+	const lk_job *wanted = &fixer->wanted->job;
+	const lk_step_options *options = fixer->options;
 	lk_asked asked;
 	lk_step step = {0};
 	lk_step_options memory = {.memory_only = true, .few = true};
@@ -208,6 +246,8 @@ static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_
 	*fits = status == LK_OK && lk_step_fits(&step) && !lk_step_risky(&step);
 	lk_step_free(&step);
 	if (!*fits) return trial_refused(status);
+	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
+	if (!*fits) return LK_OK;
 	status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);
 	*fits = status == LK_OK;
 	if (!*fits) return trial_refused(status);
@@ -218,13 +258,6 @@ static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_
 	return LK_OK;
 }
 
-typedef struct lk_fixer {
-	const lk_job *wanted;
-	const lk_step_options *options;
-	lk_prediction *out;
-	lk_fix *fixes;
-} lk_fixer;
-
 /* Find the first step of a kind of change that fits, in addition to the trial's changes. */
 static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change,
                                   lk_error *err) {
@@ -233,8 +266,7 @@ static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_chan
 	bool found = false;
 	for (int i = 0; i < 8 && !found && trial_change(from, change, i, &trial); i++) {
 		lk_arena arena = LK_ARENA_INIT;
-		lk_status status =
-			trial_ask(&arena, fixer->wanted, fixer->options, &trial, fix, &found, err);
+		lk_status status = trial_ask(&arena, fixer, &trial, fix, &found, err);
 		lk_arena_free(&arena);
 		LK_TRY(status);
 	}
@@ -276,25 +308,39 @@ static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_tri
 	return LK_OK;
 }
 
-/* Try kinds of changes on top of the strongest step of another kind. */
-static lk_status fixer_try_base(lk_fixer *fixer, const lk_trial *plain, lk_change base,
-                                const lk_change *kinds, int count, lk_error *err) {
+/* Try kinds of changes on top of the strongest steps of other kinds, up to NULL. */
+static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const lk_change *bases,
+                                 const lk_change *kinds, int count, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_trial trial;
+	lk_trial trial = *plain, next;
 	lk_asked changed;
-	bool found;
-	lk_status status =
-		apply_fully(&arena, fixer->wanted, plain, base, &trial, &changed, &found, err);
-	if (status == LK_OK && found) status = fixer_try_all(fixer, &trial, base, kinds, count, err);
+	lk_status status = LK_OK;
+	bool found = true;
+	for (; *bases && status == LK_OK && found; bases++) {
+		status =
+			apply_fully(&arena, &fixer->wanted->job, &trial, *bases, &next, &changed, &found, err);
+		if (status != LK_OK || !found) break;
+		lk_asked *kept = LK_NEW(&arena, lk_asked); /* the next step is one of this job */
+		if (!kept) status = lk_oom(err);
+		else *kept = changed;
+		trial = next;
+		if (next.request.recompute == next.recompute) trial.request.recompute = trial.recompute;
+		if (kept) trial.job = &kept->job;
+	}
+	if (status == LK_OK && found)
+		status = fixer_try_all(fixer, &trial, bases[-1], kinds, count, err);
 	lk_arena_free(&arena);
 	return status;
 }
 
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
-	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
-	enum { BASES = sizeof bases / sizeof *bases, MOST = (CHANGES + LAST_CHANGES) * (BASES + 1) };
-	lk_fixer fixer = {.wanted = &asked->job,
+	static const lk_change bases[][3] = {
+		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
+	static const lk_change both[] = {more_sharding, more_recompute, NULL};
+	enum { BASES = sizeof bases / sizeof *bases, MOST = 2 * CHANGES * (BASES + 2) };
+	lk_fixer fixer = {.wanted = asked,
+	                  .target = fixes_target(request, asked),
 	                  .options = options,
 	                  .out = out,
 	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
@@ -302,11 +348,14 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 	lk_trial plain = {.request = *request, .job = &asked->job};
 	LK_TRY(fixer_try_all(&fixer, &plain, NULL, changes, CHANGES, err));
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)
-		LK_TRY(fixer_try_base(&fixer, &plain, bases[i], changes, CHANGES, err));
+		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], changes, CHANGES, err));
+	if (out->fix_count == 0) LK_TRY(fixer_try_bases(&fixer, &plain, both, changes, CHANGES, err));
 	for (int i = 0; i < LAST_CHANGES && out->fix_count == 0; i++)
 		LK_TRY(fixer_try_change(&fixer, &plain, last_changes[i], err));
 	for (int i = 0; i < BASES && out->fix_count == 0; i++)
-		LK_TRY(fixer_try_base(&fixer, &plain, bases[i], last_changes, LAST_CHANGES, err));
+		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], last_changes, LAST_CHANGES, err));
+	if (out->fix_count == 0)
+		LK_TRY(fixer_try_bases(&fixer, &plain, both, last_changes, LAST_CHANGES, err));
 	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;
 	return LK_OK;

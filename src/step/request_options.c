@@ -230,6 +230,7 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->etp, request->etp);
 	request_take_int(&job->dp, request->dp);
 	request_take_int(&job->mbs, request->mbs);
+	if (request->gbs > 0) job->microbatches = 0; /* a file's accumulation follows from the batch */
 	request_take_int(&job->gbs, request->gbs);
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);

@@ -192,7 +192,8 @@ static void test_verbose(void **state) {
 
 static void test_does_not_fit(void **state) {
 	(void)state;
-	lk_fix fixes[] = {{"--pp 16", 71 * GIB, 33.0, 1.02}, {"--zero 3", 60 * GIB, 30.0, 0.93}};
+	lk_fix fixes[] = {{"--pp 16", 71 * GIB, 33.0, 1.02, ""},
+	                  {"--zero 3", 60 * GIB, 30.0, 0.93, ""}};
 	lk_prediction p = whole();
 	p.fits = false;
 	p.peak_bytes = 94.1 * GIB;

@@ -10,6 +10,7 @@
  *   emit_files.c     axolotl, LLaMA-Factory, nanotron, accelerate: jobs that they cannot run, and
  *                    rules of their rows
  *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
+ *   emit_changes.c   what a change of a job is in a framework's words
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H
@@ -32,6 +33,13 @@ typedef struct lk_written {
  * LK_ERR_INPUT: no such target, or its framework cannot run the job. */
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
                   lk_written *written, lk_emitted *out, lk_error *err);
+
+/* emit_changes.c: what makes `after` of `before` in the framework's own words, settings with "; "
+ * between them. NULL: it cannot run `after`, or be told the change; "": its text is the same, or it cannot run
+ * `before`. */
+lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
+                          const lk_job *after, const lk_cluster *cluster, const char **out,
+                          lk_error *err);
 
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */

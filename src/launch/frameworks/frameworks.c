@@ -211,7 +211,7 @@ lk_status lk_framework_line(lk_reading *reading, lk_members *settings, const cha
 		config.root->keys[i] = lk_name_of(framework->names, config.root->keys[i]);
 	LK_TRY(framework_job(&config, framework, &draft, NULL));
 	bool whole = framework == &openrlhf || framework == &swift || framework == &aws_fsdp;
-	if (whole || framework == &litgpt) reading->out->framework = framework->name;
+	reading->out->framework = framework->name;
 	if (whole) return LK_OK;
 	/* Whoever asks may lay it out otherwise. */
 	lk_job *job = reading->out->job;

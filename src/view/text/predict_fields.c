@@ -112,6 +112,7 @@ static const lk_answer_field fix_fields[] = {
 	{"peak_bytes", NULL, LK_AT(lk_fix, peak_bytes)},
 	{"step_time_s", NULL, LK_AT(lk_fix, step_time_s)},
 	{"time_ratio", NULL, LK_AT(lk_fix, time_ratio)},
+	{"words", NULL, LK_AT(lk_fix, words)},
 };
 static const lk_answer_record fix_record = {
 	.name = "Fix", .what = "A change that would make the job fit.", LK_RECORD(lk_fix, fix_fields)};

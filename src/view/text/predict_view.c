@@ -91,6 +91,19 @@ static const char *change_of(double ratio, char *out, size_t size) {
 	return out;
 }
 
+/* Each change as a setting of the file or line that was given. */
+static lk_status put_fix_words(const struct report *report) {
+	const lk_prediction *prediction = report->p;
+	char text[2 * LINE];
+	for (int i = 0; i < prediction->fix_count; i++) {
+		const lk_fix *fix = &prediction->fixes[i];
+		if (!*fix->words) continue;
+		snprintf(text, sizeof text, "%s is %s", fix->change, fix->words);
+		LK_TRY(put_labelled(report, "in words", text));
+	}
+	return LK_OK;
+}
+
 static lk_status predict_view_put_fixes(const struct report *report) {
 	static const lk_column columns[] = {
 		{"change", "change that would fit", false, false},
@@ -120,6 +133,7 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 	}
 	putc('\n', report->out);
 	LK_TRY(write_table(report, table));
+	LK_TRY(put_fix_words(report));
 	putc('\n', report->out);
 	return LK_OK;
 }
