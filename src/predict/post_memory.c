@@ -117,7 +117,7 @@ lk_status lk_post_share(lk_post *post, double share, lk_error *err) {
 	lk_prediction *trained = post->trained, *written = post->written;
 	double taken = fmax(written->peak_bytes, share * trained->usable_bytes);
 	if (post->apart) return LK_OK;
-	if (post->kept > 0) {
+	if (taken + post->kept > 0) {
 		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
 		if (!stage) return lk_oom(err);
 		*stage = written->memory[0];

@@ -168,10 +168,20 @@ void lk_post_fill_speed(const lk_post *post, lk_prediction *prediction) {
 	prediction->hfu = fmin(1, prediction->mfu * (1 + learned * (again - 1) / work));
 }
 
-/* Fill in the layout, and the memory of the side with the higher use. */
+/* The phase with the least room: of both on the same GPUs; engines of their own, which take the
+ * share of memory that they were given, where they do not fit. */
+static const lk_prediction *phases_tightest(const lk_post *post) {
+	const lk_prediction *trained = post->trained, *written = post->written;
+	if (trained->fits != written->fits) return trained->fits ? written : trained;
+	bool fuller = written->peak_bytes - written->usable_bytes >
+	              trained->peak_bytes - trained->usable_bytes;
+	return fuller && !post->apart ? written : trained;
+}
+
+/* Fill in the layout, and the memory of the phase with the least room. */
 void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction) {
 	const lk_prediction *trained = post->trained, *written = post->written;
-	const lk_prediction *tight = written->fits || !trained->fits ? trained : written;
+	const lk_prediction *tight = phases_tightest(post);
 	prediction->fits = trained->fits && written->fits;
 	prediction->out_of_memory = NAN; /* engines beside the training are not among measured runs */
 	prediction->peak_bytes = tight->peak_bytes, prediction->usable_bytes = tight->usable_bytes;
