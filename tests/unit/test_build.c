@@ -228,7 +228,8 @@ static int fewest(const lk_model *model) {
 		lk_layer layer = lk_model_layer(model, i);
 		if (!layer.mixers || layer.ffn == LK_FFN_NONE) return 11;
 	}
-	return model->delta_value_heads > 0 || model->short_conv > 0 ? 24 : 30;
+	bool scans = model->delta_value_heads > 0 || model->short_conv > 0 || model->ssm > 0;
+	return scans ? 24 : 30;
 }
 
 /* A layer's blocks are named "layer KIND PASS"; with split backward passes a layer has three. T5's
