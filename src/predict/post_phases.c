@@ -173,8 +173,8 @@ void lk_post_fill_speed(const lk_post *post, lk_prediction *prediction) {
 static const lk_prediction *phases_tightest(const lk_post *post) {
 	const lk_prediction *trained = post->trained, *written = post->written;
 	if (trained->fits != written->fits) return trained->fits ? written : trained;
-	bool fuller = written->peak_bytes - written->usable_bytes >
-	              trained->peak_bytes - trained->usable_bytes;
+	bool fuller =
+		written->peak_bytes - written->usable_bytes > trained->peak_bytes - trained->usable_bytes;
 	return fuller && !post->apart ? written : trained;
 }
 
