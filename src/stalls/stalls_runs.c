@@ -21,7 +21,6 @@
 #include "io/embedded.h"
 
 static const double LIMIT_FACTOR = 10, LIMIT_MORE_S = 60;
-#define MARK "lockstep-step"
 
 /* ---- the private folder ---- */
 
@@ -71,8 +70,8 @@ static lk_status add_python_module(lk_stalls_runner *runner, lk_error *err) {
 	if (mkdir(folder, 0700) != 0)
 		return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
 	LK_TRY(write_private_file(folder, "sitecustomize.py", module, size, err));
-	LK_TRY(write_private_file(folder, MARK, "", 0, err));
-	if (!runner->marker) runner->marker = "open:" MARK;
+	LK_TRY(write_private_file(folder, LK_BATCH_MARK, "", 0, err));
+	if (!runner->marker) runner->marker = "open:" LK_BATCH_MARK;
 	return LK_OK;
 }
 
@@ -184,7 +183,7 @@ static lk_status python_settings_of(lk_stalls_runner *runner, bool ready, const 
 		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder,
 		                           before ? ":" : "", before ? before : "");
 		out[n++] =
-			lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" MARK, runner->folder);
+			lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" LK_BATCH_MARK, runner->folder);
 		if (ready)
 			out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_REPEAT=%d",
 			                           runner->request->batches);

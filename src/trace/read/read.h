@@ -153,6 +153,9 @@ typedef struct lk_recorded_steps {
 } lk_recorded_steps;
 /* Whether a file is a program or library, which is read at start: not data. */
 bool lk_recorded_is_program(const char *path);
+/* The file that a Python program's loader opens where it takes a batch (stalls/stalls_runs.c): its
+ * marker does not ask for one, as a program may have no such loader. */
+#define LK_BATCH_MARK "lockstep-step"
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err);
 
 /* Fill a new capture, which the caller finishes. */

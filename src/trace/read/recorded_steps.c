@@ -1,7 +1,7 @@
 /* recorded_steps.c: finds where the steps of a recorded program begin.
  *
- * With a marker: at every call that it names. Else by the period of what the program repeats; the
- * first of these that has one:
+ * With a marker: at every call that it names. Without one, or where no loader marked its batches:
+ * by the period of what the program repeats; the first of these that has one:
  *
  *     the main thread's communication     which call, communicator, bytes
  *     messages to its busiest connection  their sizes (gloo)
@@ -492,7 +492,11 @@ static lk_status by_marker(const lk_recorded_run *run, lk_recorded_steps *out, l
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out,
                                  lk_error *err) {
 	*out = (lk_recorded_steps){.calls = 0};
-	lk_status status = *run->head.marker ? by_marker(run, out, err) : by_period(run, out, err);
+	if (*run->head.marker) LK_TRY(by_marker(run, out, err));
+	bool batches = strcmp(run->head.marker, "open:" LK_BATCH_MARK) == 0;
+	if (out->begin.count < 2) out->begin.count = 0;
+	if (*run->head.marker && !(batches && out->begin.count == 0)) return LK_OK;
+	lk_status status = by_period(run, out, err);
 	if (out->begin.count < 2) out->begin.count = 0;
 	return status;
 }
