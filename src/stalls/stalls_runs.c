@@ -182,8 +182,8 @@ static lk_status python_settings_of(lk_stalls_runner *runner, bool ready, const 
 	if (runner->python) {
 		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder,
 		                           before ? ":" : "", before ? before : "");
-		out[n++] =
-			lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" LK_BATCH_MARK, runner->folder);
+		out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" LK_BATCH_MARK,
+		                           runner->folder);
 		if (ready)
 			out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_REPEAT=%d",
 			                           runner->request->batches);
