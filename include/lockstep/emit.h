@@ -3,7 +3,8 @@
  * Targets: launch lines of megatron, bridge, nemo, deepspeed and torchtitan; configurations of
  * axolotl, llama-factory and nanotron; a script around a configuration of accelerate; cluster jobs
  * that run any of them, "sbatch:axolotl", "skypilot:megatron", "kubernetes:nanotron" (without a
- * framework: that of the job's stack); "program", the end of the step as a lockstep compile program, which starts nothing.
+ * framework: that of the job's stack); "program", the end of the step as a lockstep compile program,
+ * which starts nothing.
  * lk_predict_emit and lk_plan_launch write them. */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
@@ -13,8 +14,8 @@ extern "C" {
 #endif
 
 /* The emitted text. It reads back as the same job; where the target cannot express all of it, a
- * note says what a step takes as it is written. What is assumed of the data, and shapes of networks, are
- * in it as LOCKSTEP_NAME=value, which only lockstep reads. Texts live as long as the answer that
+ * note says what a step takes as it is written. What is assumed of the data, and shapes of networks,
+ * are in it as LOCKSTEP_NAME=value, which only lockstep reads. Texts live as long as the answer that
  * they come from. */
 typedef struct lk_emitted {
 	const char *text;

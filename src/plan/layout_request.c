@@ -1,4 +1,5 @@
-/* layout_request.c: a layout of the search as a request of predict, by the options that state it. */
+/* layout_request.c: a layout of the search as a request of predict, by the options that state
+ * it. */
 #include <string.h>
 
 #include "base/arena.h"

@@ -5,6 +5,7 @@
  * sharding, of both, and of a longer pipeline. Where nothing fits that trains the same, other
  * training is named: adapters, over a base in 4 bits, and shorter sequences. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "predict/predict_internal.h"
 
 #include <stdlib.h>
@@ -166,7 +167,9 @@ static const lk_change changes[] = {
 static const lk_change last_changes[] = {train_adapters, narrow_base, shorter_sequences};
 enum {
 	CHANGES = sizeof changes / sizeof *changes,
-	LAST_CHANGES = sizeof last_changes / sizeof *last_changes
+	LAST_CHANGES = sizeof last_changes / sizeof *last_changes,
+	BASES = 4, /* kinds on top of which others are tried, besides two at once */
+	MOST = 2 * CHANGES * (BASES + 2) /* of each round one of a kind */
 };
 
 /* Apply one more change to the trial; false: no more steps. */
@@ -261,6 +264,7 @@ static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *tri
 /* Find the first step of a kind of change that fits, in addition to the trial's changes. */
 static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change,
                                   lk_error *err) {
+	LK_ASSERT(fixer->out->fix_count < MOST);
 	lk_fix *fix = &fixer->fixes[fixer->out->fix_count];
 	lk_trial trial;
 	bool found = false;
@@ -335,10 +339,9 @@ static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const l
 
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
-	static const lk_change bases[][3] = {
+	static const lk_change bases[BASES][2] = {
 		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
 	static const lk_change both[] = {more_sharding, more_recompute, NULL};
-	enum { BASES = sizeof bases / sizeof *bases, MOST = 2 * CHANGES * (BASES + 2) };
 	lk_fixer fixer = {.wanted = asked,
 	                  .target = fixes_target(request, asked),
 	                  .options = options,

@@ -117,20 +117,17 @@ lk_status lk_post_share(lk_post *post, double share, lk_error *err) {
 	lk_prediction *trained = post->trained, *written = post->written;
 	double taken = fmax(written->peak_bytes, share * trained->usable_bytes);
 	if (post->apart) return LK_OK;
-	if (taken + post->kept > 0) {
-		lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
-		if (!stage) return lk_oom(err);
-		*stage = written->memory[0];
-		stage->optimizer += post->kept;
-		stage->buffers += taken - stage->total;
-		stage->total = taken + post->kept;
-		stage->reserved = stage->allocated = stage->total - stage->context;
-		lk_copy(stage->moment, sizeof stage->moment,
-		        "the largest batch, with what the training keeps");
-		written->memory = stage;
-		written->peak_bytes = stage->total, written->usable_bytes = trained->usable_bytes;
-		written->fits = written->fits && written->peak_bytes <= written->usable_bytes;
-	}
+	lk_stage_memory *stage = LK_NEW(post->arena, lk_stage_memory);
+	if (!stage) return lk_oom(err);
+	*stage = written->memory[0];
+	stage->optimizer += post->kept;
+	stage->buffers += taken - stage->total;
+	stage->total = taken + post->kept;
+	stage->reserved = stage->allocated = stage->total - stage->context;
+	lk_copy(stage->moment, sizeof stage->moment, "the largest batch, with what the training keeps");
+	written->memory = stage;
+	written->peak_bytes = stage->total, written->usable_bytes = trained->usable_bytes;
+	written->fits = written->fits && written->peak_bytes <= written->usable_bytes;
 	if (post->said.sleep > 0) return LK_OK;
 	post->awake = taken;
 	for (int i = 0; i < trained->memory_count; i++) {

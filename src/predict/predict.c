@@ -397,11 +397,12 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	fill_energy(prediction, request, &asked->cluster, &step->breakdown);
 	fill_simulation(prediction, &asked->job, step);
 	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
+	bool safe = prediction->fits && !lk_step_risky(step);
 	if (request->detail)
 		LK_TRY(lk_detail_of(&a->arena, asked, step, 1, request->no_sensitivity, &prediction->detail,
 		                    err));
 	if (!request->step) lk_step_free(step); /* a sweep keeps thousands of predictions */
-	return !(prediction->fits && !(prediction->out_of_memory >= .5)) && !request->no_fixes
+	return !safe && !request->no_fixes
 	           ? lk_find_fixes(&a->arena, request, asked, &options, prediction, err)
 	           : LK_OK;
 }

@@ -101,7 +101,7 @@ static inline bool lk_step_fits(const lk_step *step) {
 
 /* Whether more measured runs would run out of memory than not, where that is known. */
 static inline bool lk_step_risky(const lk_step *step) {
-	return step->memory[step->fullest].out_of_memory >= .5;
+	return step->memory[step->fullest].out_of_memory >= LK_OUT_OF_MEMORY_LIKELY;
 }
 
 /* Predict the step; free `out` with lk_step_free in every case. */

@@ -815,8 +815,8 @@ static void post_training(void **state) {
 	     .holds = "dpo=0 task=lora lora_rank=16 seq=1024"},
 		{{OPEN("train_rm", "--max_len 1024")},
 	     .refused = "openrlhf.cli.train_rm: reward models are not modelled"},
-		/* flags with sections; max_len is of prompts and responses; srun does not place what Ray does
-		 */
+		/* flags with sections; max_len is of prompts and responses; srun does not place what
+		 * Ray does */
 		{{"ray.sh\nsrun --nodes=1 --ntasks=1 bash -c \"pip install ray && /opt/bin/ray job submit "
 	      "--address=a -- python3 -m openrlhf.cli.train_ppo_ray --actor.num_nodes 2 "
 	      "--actor.num_gpus_per_node 4 --actor.model_name_or_path Qwen/Qwen3-8B --data.max_len "
@@ -874,7 +874,8 @@ static void post_training(void **state) {
 static void verl(void **state) {
 	(void)state;
 	static const struct read_case cases[] = {
-		/* the device that is not there; the network by the end of a path; tokens of a micro-batch */
+		/* the device that is not there; the network by the end of a path; tokens of a
+		 * micro-batch */
 		{{STEP("actor_rollout_ref.actor.ppo_mini_batch_size=16 "
 	           "actor_rollout_ref.actor.use_dynamic_bsz=True "
 	           "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=20480")},

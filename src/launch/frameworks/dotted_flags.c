@@ -513,8 +513,8 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
-/* FSDP2: weights are sharded, gradients are reduced in fp32, and their shards have the format of the
- * weights'; offload moves all shards. */
+/* FSDP2: weights are sharded, gradients are reduced in fp32, and their shards have the format of
+ * the weights'; offload moves all shards. */
 static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (job->fp32_grads == LK_AUTO && job->master_weights != LK_OFF)

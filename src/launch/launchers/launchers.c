@@ -389,7 +389,6 @@ const char *lk_launch_other_work(const char *program) {
 	             {"checkpoint_conversion", "converts checkpoints"},
 	             {"_ckpt", "converts checkpoints"},
 	             {"decode", "generates texts"},
-	             {"logit_checker", "evaluates"},
 	             {"_checker", "evaluates"},
 	             {"eval_assert", "evaluates"},
 	             {"generat", "generates texts"},
@@ -420,9 +419,7 @@ const char *lk_launch_other_work(const char *program) {
 	             {"verify_", "evaluates"},
 	             {"prepare_", "prepares data"},
 	             {"download_", "prepares data"},
-	             {"data_preprocess", "prepares data"},
-	             {"pack_data", "prepares data"},
-	             {"compare_hf", "evaluates"}};
+	             {"pack_data", "prepares data"}};
 	const char *base = launchers_base_name(program);
 	bool module = base == program && !lk_ends_in(base, ".py") && strchr(base, '.') != NULL;
 	if (module && strstr(base, "train") != NULL) /* verl.trainer.main_generation */

@@ -174,12 +174,10 @@ static lk_status script_batch_options(lk_shell *shell, const lk_words *words, si
 static void script_note_missing(lk_shell *shell, const lk_words *words) {
 	lk_script_sought *sought = shell->caller;
 	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", "helm", NULL};
-	bool itself = words->count > 0 && strncmp(words->at[0].text, "./", 2) == 0, starts = itself;
-	size_t end = itself ? 1 : words->count;
+	bool itself = words->count > 0 && strchr(words->at[0].text, '/') != NULL, starts = itself;
 	for (size_t i = 0; words->count > 0 && starters[i] != NULL; i++)
 		starts |= strcmp(words->at[0].text, starters[i]) == 0;
-	itself |= words->count > 0 && strchr(words->at[0].text, '/') != NULL;
-	for (size_t i = itself ? 0 : 1; (starts || itself) && i < end; i++)
+	for (size_t i = itself ? 0 : 1; starts && i < words->count; i++)
 		if (words->at[i].text[0] != '-' && lk_ends_in(words->at[i].text, ".sh")) {
 			sought->missing = script_part(words->at[i].text);
 			break;

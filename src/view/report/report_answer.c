@@ -263,7 +263,10 @@ static void put_answer_verdict(lk_report *writer, const struct answer *answer) {
 	char line[TEXT];
 	if (value->kind == LK_JSON_OBJECT) fits = lk_json_get(value, "fits");
 	snprintf(line, sizeof line, "What lockstep %s answered", answer->verb);
-	if (fits && fits->kind == LK_JSON_TRUE) lk_report_verdict(writer, "yes", "Fits", said);
+	bool risky = lk_json_get_number(value, "out_of_memory", 0) >= LK_OUT_OF_MEMORY_LIKELY;
+	if (fits && fits->kind == LK_JSON_TRUE && risky)
+		lk_report_verdict(writer, "no", "May not fit", said);
+	else if (fits && fits->kind == LK_JSON_TRUE) lk_report_verdict(writer, "yes", "Fits", said);
 	else if (fits && fits->kind == LK_JSON_FALSE)
 		lk_report_verdict(writer, "no", "Does not fit", said);
 	else lk_report_verdict(writer, "plain", said ? said : line, NULL);

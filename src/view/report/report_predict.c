@@ -44,7 +44,13 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 	else lk_text_add(&words, "%s too much", left);
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
-	if (prediction->fits) lk_report_verdict(writer, "yes", "Fits", detail);
+	lk_verdict verdict = lk_verdict_of(prediction);
+	if (verdict == LK_VERDICT_MAY_NOT_FIT)
+		lk_text_add(&words, "; %.0f of 10 such runs are out of memory",
+		            10 * prediction->out_of_memory);
+	if (verdict == LK_VERDICT_FITS) lk_report_verdict(writer, "yes", "Fits", detail);
+	else if (verdict == LK_VERDICT_MAY_NOT_FIT)
+		lk_report_verdict(writer, "no", "May not fit", detail);
 	else lk_report_verdict(writer, "no", "Does not fit", detail);
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	lk_report_figures(writer);

@@ -36,7 +36,7 @@ long lk_sweep_best(const lk_sweep *sweep) {
 	long best = -1;
 	for (size_t i = 0; i < sweep->count; i++) {
 		const lk_prediction *prediction = sweep->rows[i].prediction;
-		if (!prediction || !prediction->fits) continue;
+		if (!prediction || lk_verdict_of(prediction) != LK_VERDICT_FITS) continue;
 		if (best < 0 || lk_sweep_rate(prediction) > lk_sweep_rate(sweep->rows[best].prediction))
 			best = (long)i;
 	}

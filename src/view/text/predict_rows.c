@@ -180,9 +180,12 @@ static const char *predict_rows_join(const struct spec *spec, const lk_predictio
 	return all;
 }
 
-static const char *verdict_of(const lk_prediction *prediction) {
+static const char *row_verdict(const lk_prediction *prediction) {
 	if (!prediction) return "refused";
-	return prediction->fits ? "fits" : "does not fit";
+	static const char *const verdicts[] = {[LK_VERDICT_FITS] = "fits",
+	                                       [LK_VERDICT_MAY_NOT_FIT] = "may not fit",
+	                                       [LK_VERDICT_MISFIT] = "does not fit"};
+	return verdicts[lk_verdict_of(prediction)];
 }
 
 static const char *model_of(const lk_sweep_row *row) {
@@ -202,7 +205,7 @@ static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row
 		predict_rows_set_number(out, (long)row == best);
 		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
 		return;
-	case VERDICT: predict_rows_set_text(out, verdict_of(prediction)); return;
+	case VERDICT: predict_rows_set_text(out, row_verdict(prediction)); return;
 	case MODEL: predict_rows_set_text(out, model_of(sweep_row)); return;
 	case REFUSED:
 		predict_rows_set_text(

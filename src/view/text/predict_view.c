@@ -63,11 +63,14 @@ static void predict_view_put_verdict(const struct report *report) {
 	double left = prediction->usable_bytes - prediction->peak_bytes;
 	double out = prediction->out_of_memory;
 	const char *paint = "", *plain = lk_plain(report->colour);
-	const char *verdict = !prediction->fits ? "DOES NOT FIT" : out >= .5 ? "MAY NOT FIT" : "FITS";
-	if (report->colour) paint = prediction->fits && !(out >= .5) ? "\x1b[1;32m" : "\x1b[1;31m";
+	static const char *const verdicts[] = {[LK_VERDICT_FITS] = "FITS",
+	                                       [LK_VERDICT_MAY_NOT_FIT] = "MAY NOT FIT",
+	                                       [LK_VERDICT_MISFIT] = "DOES NOT FIT"};
+	lk_verdict verdict = lk_verdict_of(prediction);
+	if (report->colour) paint = verdict == LK_VERDICT_FITS ? "\x1b[1;32m" : "\x1b[1;31m";
 	lk_gib(fabs(left), room, sizeof room);
 	fprintf(report->out, "%s%s%s  %s of %s GiB on the peak-memory rank (stage %d)   ", paint,
-	        verdict, plain, lk_gib(prediction->peak_bytes, peak, sizeof peak),
+	        verdicts[verdict], plain, lk_gib(prediction->peak_bytes, peak, sizeof peak),
 	        lk_gib(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage);
 	if (prediction->fits) fprintf(report->out, "headroom %s GiB\n", room);
 	else fprintf(report->out, "%s GiB too much\n", room);
@@ -113,7 +116,7 @@ static lk_status predict_view_put_fixes(const struct report *report) {
 	};
 	const lk_prediction *prediction = report->p;
 	char text[TEXT];
-	if (prediction->fits && !(prediction->out_of_memory >= .5)) return LK_OK;
+	if (lk_verdict_of(prediction) == LK_VERDICT_FITS) return LK_OK;
 	if (!prediction->fix_count) {
 		if (prediction->phases)
 			fputs("lockstep plan with the same options searches layouts that fit\n", report->out);

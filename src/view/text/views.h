@@ -99,9 +99,18 @@ lk_writer lk_write_sweep_json;
 
 /* Tokens per second and GPU; samples where there are no tokens. */
 double lk_sweep_rate(const lk_prediction *prediction);
+/* What is said of a prediction's memory. A job that fits by its sum may not fit where more measured
+ * runs like it would run out of memory than not. */
+typedef enum lk_verdict { LK_VERDICT_FITS, LK_VERDICT_MAY_NOT_FIT, LK_VERDICT_MISFIT } lk_verdict;
+static inline lk_verdict lk_verdict_of(const lk_prediction *prediction) {
+	if (!prediction->fits) return LK_VERDICT_MISFIT;
+	bool risky = prediction->out_of_memory >= LK_OUT_OF_MEMORY_LIKELY; /* false for NAN */
+	return risky ? LK_VERDICT_MAY_NOT_FIT : LK_VERDICT_FITS;
+}
 /* What the rate of a row that was predicted counts: "token", or the unit of its samples. */
 const char *lk_sweep_unit(const lk_sweep *sweep, long row);
-/* The row to recommend: of those that fit the one with the highest rate; -1: none fits. */
+/* The row to recommend: of those that fit, and are likely to, the one with the highest rate; -1:
+ * none does. */
 long lk_sweep_best(const lk_sweep *sweep);
 
 /* The value of an option in a request, as text; "" where it was not given. Returns `out`. */
