@@ -6,6 +6,7 @@
 #include "cost/cost.h"
 #include "cost/kernel/kernel.h"
 #include "cost/collective/nccl.h"
+#include "base/units.h"
 #include "base/check.h"
 #include "base/stats.h"
 
@@ -108,6 +109,45 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
+/* The product whose pieces a collective waits for or feeds: the next one after a gather, the last
+ * one before a reduction. UINT32_MAX: none near, so nothing is cut. */
+static uint32_t product_beside(const lk_ops *ops, uint32_t op) {
+	enum { NEAR = 8 };
+	bool feeds = ops->kind[op] == LK_OP_ALLGATHER;
+	if (!feeds && ops->kind[op] != LK_OP_REDUCESCATTER) return UINT32_MAX;
+	for (uint32_t i = 1; i <= NEAR; i++) {
+		if (feeds ? op + i >= ops->count : op < i) return UINT32_MAX;
+		uint32_t other = feeds ? op + i : op - i;
+		if (ops->kind[other] == LK_OP_GEMM) return other;
+		if (ops->kind[other] == LK_OP_GROUPED_GEMM) return UINT32_MAX;
+	}
+	return UINT32_MAX;
+}
+
+/* What a collective that runs in pieces with its product adds to the time of the whole product. A
+ * gather as a ring brings one rank's rows at a time, the first of which are there (Transformer
+ * Engine's ring exchange, PyTorch's symmetric memory); a reduction takes four pieces, each as
+ * soon as it is computed (Transformer Engine's pipeline). Whichever of the two is slower runs
+ * without a pause; pieces of a product run on several streams, so that their last waves overlap.
+ * The SMs that the reduction holds slow the product. */
+static double pieced_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
+                             const lk_group_shape *group, double seconds, double taken) {
+	uint32_t product = product_beside(&graph->ops, op);
+	if (product == UINT32_MAX || group->ranks < 2) return seconds;
+	bool gather = graph->ops.kind[op] == LK_OP_ALLGATHER;
+	double pieces = gather ? group->ranks : 4, all;
+	lk_cost product_cost = {.spread = 1};
+	lk_cost_gemm(graph, product, site, &product_cost);
+	double whole = (double)product_cost.duration_ps / LK_PS_PER_S, part = whole / pieces;
+	if (gather) all = fmax(whole, seconds + part);
+	else {
+		double bytes = graph->ops.bytes[op] / pieces;
+		double piece = lk_collective_cost(LK_COLL_REDUCESCATTER, group, bytes).seconds;
+		all = fmax(whole + piece, part + pieces * piece) + taken * fmin(whole, pieces * piece);
+	}
+	return fmin(seconds, all - whole);
+}
+
 void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
@@ -141,9 +181,8 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds > 0 ? cost.seconds + site->constants->network_call_s : 0;
 	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
-	/* pipelined in four pieces with its GEMM: the first is exposed, and the others slow the GEMM by
-	 * the SMs that they hold */
-	if (ops->flags[op] & LK_OP_OVERLAPPED) seconds *= .25 + .75 * taken;
+	if (ops->flags[op] & LK_OP_OVERLAPPED)
+		seconds = pieced_seconds(graph, op, site, lk_site_group(site, graph, op), seconds, taken);
 	lk_cost_set(out, seconds);
 	out->sm = taken;
 	out->compute = 0;

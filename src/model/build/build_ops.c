@@ -152,7 +152,9 @@ uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream
 		.name = name,
 		.bytes = bytes,
 	};
-	if (stream == LK_STREAM_TP && builder->job->tp_overlap == LK_ON) op.flags = LK_OP_OVERLAPPED;
+	/* what runs beside other kernels as a whole is not cut */
+	if (stream == LK_STREAM_TP && !async && builder->job->tp_overlap == LK_ON)
+		op.flags = LK_OP_OVERLAPPED;
 	if (!async) builder->pending |= LK_JOIN(stream);
 	return lk_graph_add(builder->graph, &op);
 }
