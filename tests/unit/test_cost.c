@@ -614,8 +614,7 @@ static void pieces_run_beside_their_product(void **state) {
 		double took[COUNT];
 		for (uint32_t op = 0; op < COUNT; op++)
 			took[op] = (double)lk_costs_get(&costs, 0, op)->duration_ps / ps;
-		double sms = lk_costs_get(&costs, 0, REDUCE)->sm,
-			   call = eager.constants->network_call_s;
+		double sms = lk_costs_get(&costs, 0, REDUCE)->sm, call = eager.constants->network_call_s;
 		double end = pipeline_end(8, took[WHOLE_GATHER] / 7, took[PRODUCT] / 8, true);
 		assert_float_equal(took[PRODUCT] + took[GATHER], end, 1e-9);
 		double quarter = took[QUARTER] - call;

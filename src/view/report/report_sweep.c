@@ -28,19 +28,25 @@ enum {
 struct shown_sweep {
 	lk_sweep all, kept; /* kept: the rows of the table, in the order of the combinations */
 	long best;          /* in all; -1: none fits */
-	size_t fit, refused;
+	size_t fit, unsure, refused;
 	lk_inputs inputs;
 	lk_arena arena;
 };
 
 /* ---- what is shown ---- */
 
-/* Those that fit by their rate, then those that do not, then those that cannot be. */
+static bool sweep_fits(const lk_prediction *prediction) {
+	return prediction && lk_verdict_of(prediction) == LK_VERDICT_FITS;
+}
+
+/* Those that fit by their rate, then those that may not, those that do not, and those that cannot
+ * be. */
 static int by_merit(const void *a, const void *b) {
 	const lk_sweep_row *const *x = a, *const *y = b;
 	const lk_prediction *prediction = (*x)->prediction, *q = (*y)->prediction;
 	if (!prediction != !q) return !prediction ? 1 : -1;
-	if (prediction && prediction->fits != q->fits) return prediction->fits ? -1 : 1;
+	if (prediction && lk_verdict_of(prediction) != lk_verdict_of(q))
+		return lk_verdict_of(prediction) < lk_verdict_of(q) ? -1 : 1;
 	if (prediction && lk_sweep_rate(prediction) != lk_sweep_rate(q))
 		return lk_sweep_rate(prediction) > lk_sweep_rate(q) ? -1 : 1;
 	return (*x > *y) - (*x < *y);
@@ -142,12 +148,13 @@ static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep
 	if (best)
 		sweep_differences(&sweep->all, sweep->all.rows[sweep->best].request, NULL, headline,
 		                  sizeof headline);
-	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
+	size_t misfits = sweep->all.count - sweep->fit - sweep->unsure - sweep->refused;
 	lk_text words = lk_text_begin(detail, sizeof detail);
 	if (best) lk_text_add(&words, "most %ss/s/GPU of ", lk_sweep_unit(&sweep->all, sweep->best));
 	lk_text_add(&words, "%zu %s: %zu %s", sweep->all.count,
 	            lk_noun(sweep->all.count, "combination", "combinations"), sweep->fit,
 	            lk_noun(sweep->fit, "fits", "fit"));
+	if (sweep->unsure) lk_text_add(&words, ", %zu may not", sweep->unsure);
 	if (misfits) lk_text_add(&words, ", %zu %s not", misfits, lk_noun(misfits, "does", "do"));
 	if (sweep->refused) lk_text_add(&words, ", %zu cannot be", sweep->refused);
 	if (!*headline) lk_copy(headline, sizeof headline, "All are alike");
@@ -187,7 +194,7 @@ static struct measure measure_of(const struct shown_sweep *sweep) {
 	bool gpus = false, trained = true, alike = true, tokens = true;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_prediction *prediction = sweep->all.rows[i].prediction;
-		if (!prediction || !prediction->fits) continue;
+		if (!sweep_fits(prediction)) continue;
 		if (!first) first = prediction;
 		gpus |= prediction->gpus != first->gpus;
 		alike &= prediction->gbs == first->gbs && prediction->seq == first->seq;
@@ -262,7 +269,7 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 	double fastest = INFINITY;
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_prediction *prediction = sweep->all.rows[i].prediction;
-		if (prediction && prediction->fits)
+		if (sweep_fits(prediction))
 			points[count++] = (struct point){sweep_cost_of(m, prediction),
 			                                 sweep_time_of(m, prediction), i, false};
 	}
@@ -367,18 +374,19 @@ static void sweep_put_line(lk_report *writer, const struct shown_sweep *sweep,
 /* Those of a line that fit, or of all lines (name NULL) those that do not. */
 static void put_marks(lk_report *writer, const struct shown_sweep *sweep, const lk_option *over,
                       const char *name) {
+	static const char *const endings[] = {"", ", may not fit", ", does not fit"};
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		const lk_sweep_row *row = &sweep->all.rows[i];
 		const lk_prediction *prediction = row->prediction;
 		char mine[LINE], text[2 * LINE], what[LINE], step[TEXT];
-		if (!prediction || prediction->fits != (name != NULL) ||
+		if (!prediction || sweep_fits(prediction) != (name != NULL) ||
 		    (name && strcmp(sweep_differences(&sweep->all, row->request, over, mine, sizeof mine),
 		                    name) != 0))
 			continue;
 		snprintf(text, sizeof text, "%s: step %s%s",
 		         sweep_differences(&sweep->all, row->request, NULL, what, sizeof what),
 		         lk_format_seconds(prediction->step_time_s, step, sizeof step),
-		         prediction->fits ? "" : ", does not fit");
+		         endings[lk_verdict_of(prediction)]);
 		lk_report_point(writer, sweep_number_of(over, row->request), prediction->step_time_s, text,
 		                command_of(row));
 	}
@@ -398,7 +406,7 @@ static void sweep_put_lines(lk_report *writer, const struct shown_sweep *sweep,
 		else put_marks(writer, sweep, over, what);
 		lk_report_series_end(writer);
 	}
-	lk_report_series(writer, "does not fit", "misfit", false);
+	lk_report_series(writer, "does not fit or may not", "misfit", false);
 	put_marks(writer, sweep, over, NULL);
 	lk_report_series_end(writer);
 	lk_json_array_end(writer);
@@ -598,9 +606,11 @@ static lk_status sweep_prepare(struct shown_sweep *sweep, lk_error *err) {
 	sweep->best = lk_sweep_best(&sweep->all);
 	for (size_t i = 0; i < sweep->all.count; i++) {
 		sweep->refused += !sweep->all.rows[i].prediction;
-		sweep->fit += sweep->all.rows[i].prediction && sweep->all.rows[i].prediction->fits;
+		sweep->fit += sweep_fits(sweep->all.rows[i].prediction);
+		sweep->unsure += sweep->all.rows[i].prediction &&
+		                 lk_verdict_of(sweep->all.rows[i].prediction) == LK_VERDICT_MAY_NOT_FIT;
 	}
-	LK_ASSERT(sweep->fit + sweep->refused <= sweep->all.count);
+	LK_ASSERT(sweep->fit + sweep->unsure + sweep->refused <= sweep->all.count);
 	LK_ASSERT((sweep->best >= 0) == (sweep->fit > 0));
 	lk_sweep_varying(&sweep->all);
 	LK_TRY(keep_rows(sweep, err));
