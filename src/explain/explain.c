@@ -421,12 +421,16 @@ static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0);
 	LK_HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
-	LK_HOLDS(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
+	LK_HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
+	             rank->idle_preparing_ns + rank->idle_sync_ns + rank->idle_host_ns +
+	             rank->idle_other_ns ==
 	         rank->idle_ns);
 	LK_HOLDS(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_communication_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_memory_ns <= rank->memory_ns);
 	LK_HOLDS(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns);
+	LK_HOLDS(rank->pinned_exposed_ns <= rank->h2d_exposed_ns);
+	LK_HOLDS(rank->pageable_exposed_ns <= rank->exposed_memory_ns);
 	LK_HOLDS(rank->device_events <= rank->events);
 	return NULL;
 }

@@ -72,22 +72,48 @@ static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, 
 
 /* ---- gains ---- */
 
+/* Times of a rank that a remedy can shorten. */
+enum {
+	PART_DATA = 1,
+	PART_HOST = 2, /* late launches, and gaps */
+	PART_COPIES = 4,
+	PART_COMM = 8, /* ranks that arrive sooner keep others waiting for less */
+};
+
+struct change {
+	const char *kind, *what, *set;
+	unsigned parts;
+};
+
 /* The change that simulates a remedy; NULL for a remedy without one. */
-static const char *change_for(const lk_explain_stall *stall) {
-	static const struct {
-		const char *kind, *what, *set;
-	} changes[] = {
-		{"data loading", NULL, "data-loading=off"},
-		{"launch", NULL, "launch=graphs"},
-		{"copies", "host to device", "remove:Memcpy HtoD*"},
-		{"communication", "all_reduce", "overlap=on"},
-		{"communication", "reduce_scatter", "overlap=on"},
+static const struct change *change_for(const lk_explain_stall *stall) {
+	static const struct change changes[] = {
+		{"data loading", NULL, "data-loading=off", PART_DATA | PART_HOST | PART_COMM},
+		{"launch", NULL, "launch=graphs", PART_HOST | PART_COMM},
+		{"copies", "host to device", "remove:Memcpy HtoD*", PART_COPIES | PART_HOST | PART_COMM},
+		{"communication", "all_reduce", "overlap=on", PART_COMM},
+		{"communication", "reduce_scatter", "overlap=on", PART_COMM},
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
 		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
-		if (!changes[i].what || lk_begins_with(stall->what, changes[i].what)) return changes[i].set;
+		if (!changes[i].what || lk_begins_with(stall->what, changes[i].what)) return &changes[i];
 	}
 	return NULL;
+}
+
+/* The most that a change can gain a step, in seconds: simulated hosts lack all that they do, also
+ * what the change leaves as it is (compilation, allocation, waits for results). */
+static double simulate_most_of(const lk_explanation *explanation, unsigned parts) {
+	double ns = 0, steps = 0;
+	for (int i = 0; i < explanation->rank_count; i++) {
+		const lk_explain_rank *rank = &explanation->ranks[i];
+		steps += rank->steps;
+		if (parts & PART_DATA) ns += (double)rank->idle_data_ns;
+		if (parts & PART_HOST) ns += (double)(rank->idle_host_ns + rank->idle_other_ns);
+		if (parts & PART_COPIES) ns += (double)rank->exposed_memory_ns;
+		if (parts & PART_COMM) ns += (double)rank->exposed_communication_ns;
+	}
+	return ns * 1e-9 / steps;
 }
 
 /* The hardware does not change, so any device will do if the trace's is unknown. */
@@ -116,14 +142,17 @@ static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_er
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin_own(take_graph(lifted), &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
-		const char *change = change_for(&explanation->stalls[i]);
+		const struct change *change = change_for(&explanation->stalls[i]);
 		double seconds;
 		if (!change) continue;
-		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
+		lk_status asked = lk_whatif_worth(base, change->set, &seconds, err);
 		/* the step is one of several: its gain is scaled to the mean step */
 		double share = seconds / lk_whatif_base_seconds(base);
 		if (asked == LK_OK)
-			lk_explain_set_gain(explanation, i, share * explanation->step_s, change);
+			lk_explain_set_gain(explanation, i,
+			                    fmin(share * explanation->step_s,
+			                         simulate_most_of(explanation, change->parts)),
+			                    change->set);
 		else if (asked != LK_ERR_INPUT) status = asked; /* the step does not allow the change */
 	}
 	lk_whatif_end(base);

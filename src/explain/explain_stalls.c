@@ -130,6 +130,46 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	                  "earlier decoding");
 }
 
+/* The idle time of the rows: offsetof(lk_explain_rank, idle_one_off_ns) and others. */
+struct host_stall {
+	lk_host_cause cause;
+	size_t idle;
+	const char *kind, *what, *evidence, *remedy;
+};
+
+static const struct host_stall host_stalls[] = {
+	{LK_HOST_ONE_OFF, offsetof(lk_explain_rank, idle_one_off_ns), "one-off", "work done once",
+     "the device idles during what a warm run lacks: compilation, loading of modules, first "
+     "launches and allocations, graph capture",
+     "nothing in a long run, it vanishes when warm: profile after some warm-up steps; a cache of "
+     "compiled kernels shortens the start"},
+	{LK_HOST_ALLOCATION, offsetof(lk_explain_rank, idle_allocation_ns), "allocation",
+     "memory of the driver", "the device idles while the driver allocates or frees its memory",
+     "a caching allocator or memory pool, reused buffers: PyTorch's is off with "
+     "PYTORCH_NO_CUDA_MEMORY_CACHING=1, and empty_cache() in the loop defeats it"},
+	{LK_HOST_PREPARING, offsetof(lk_explain_rank, idle_preparing_ns), "preprocessing",
+     "inputs on the host", "the device idles while the host prepares inputs",
+     "prepare inputs ahead, in other threads or processes, or on the device; cheaper decoding"},
+};
+
+static lk_status stalls_host(lk_explain_work *work, const struct host_stall *stall,
+                             lk_error *err) {
+	char time[32];
+	struct spread idle = spread_of(work, stall->idle);
+	const char *names = "";
+	const lk_rank_places *places = idle.most ? &idle.most->host_places[stall->cause] : NULL;
+	for (int i = 0; names && places && i < LK_PLACES && places->ns[i] > 0; i++)
+		names = lk_arena_printf(
+			&work->arena, "%s%s%.80s %s", names, i ? ", " : "; in: ",
+			lk_capture_text(idle.most->capture, places->name[i]),
+			ms((double)places->ns[i] * 1e-9 / idle.most->result.steps, time));
+	if (!names) return lk_oom(err);
+	return stalls_add(
+		work, err, stall->kind, -1, idle.mean_s, stall->what,
+		lk_arena_printf(&work->arena, "%s%s%s", stall->evidence, names, worst(work, &idle)),
+		stall->remedy);
+}
+
 static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
 	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_sync_ns));
 	const lk_rank_work *rank_work = idle.most;
@@ -204,13 +244,27 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	char time[32];
 	struct spread h2d = spread_of(work, offsetof(lk_explain_rank, h2d_exposed_ns)),
 				  all = spread_of(work, offsetof(lk_explain_rank, h2d_ns)),
+				  pinned = spread_of(work, offsetof(lk_explain_rank, pinned_exposed_ns)),
+				  pageable = spread_of(work, offsetof(lk_explain_rank, pageable_exposed_ns)),
+				  both = spread_of(work, offsetof(lk_explain_rank, pageable_h2d_ns)),
 				  any = spread_of(work, offsetof(lk_explain_rank, exposed_memory_ns));
 	const char *evidence = lk_arena_printf(
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
-	LK_TRY(stalls_add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
-	                  "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
-	any.mean_s -= h2d.mean_s;
+	LK_TRY(stalls_add(
+		work, err, "copies", -1, h2d.mean_s - both.mean_s, "host to device", evidence,
+		2 * pinned.mean_s > h2d.mean_s
+			? "keep on the device what comes again, or prefetch it on a separate stream while "
+			  "something computes; its memory is page-locked already"
+			: "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
+	evidence = lk_arena_printf(&work->arena,
+	                           "copies from and to pageable memory while nothing computes: the "
+	                           "driver copies twice, and the host waits%s",
+	                           worst(work, &pageable));
+	LK_TRY(stalls_add(work, err, "copies", -1, pageable.mean_s, "pageable memory", evidence,
+	                  "pinned memory (pin_memory) and non_blocking=True: copies are faster, run "
+	                  "in both directions at once and while something computes"));
+	any.mean_s -= h2d.mean_s + pageable.mean_s - both.mean_s;
 	evidence =
 		lk_arena_printf(&work->arena, "other copies and fills of memory, while nothing computes%s",
 	                    worst(work, &any));
@@ -360,6 +414,8 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 	work->result.processors = on_processors(work);
 	if (work->result.kernels) {
 		LK_TRY(data_loading(work, err));
+		for (size_t i = 0; i < sizeof host_stalls / sizeof *host_stalls; i++)
+			LK_TRY(stalls_host(work, &host_stalls[i], err));
 		LK_TRY(synchronisation(work, err));
 		LK_TRY(launching(work, err));
 		LK_TRY(stalls_device_gaps(work, err));

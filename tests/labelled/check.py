@@ -81,7 +81,7 @@ def main():
         print(f"{'ok  ' if right else 'NOT '} {label['name']:24} {label['cause']:24} {', '.join(found)}")
         if "-v" in sys.argv:
             for stall in stalls:
-                print(f"       {stall['share_pctg']:6.1f} %  {stall['stall']}: {stall['what']} -> {stall['remedy']}")
+                print(f"       {stall['lost_pctg']:6.1f} %  {stall['kind']}: {stall['what']} -> {stall['remedy']}")
     print(f"{good} of {len(labels)} are explained as labelled; {FLOOR} have to be")
     failed = good < min(FLOOR, len(labels))
     print(f"labelled: {good} passed, {len(labels) - good if failed else 0} failed, 0 skipped")

@@ -264,6 +264,23 @@ lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
 /* Whether device work has the name of a communication kernel, see lk_comm_kernel. */
 bool lk_work_communicates(const lk_capture *capture, uint32_t event);
 
+/* ---- host_names: what the host does in an event, by its name. */
+
+/* Work of the host that keeps a device idle for other reasons than launches. */
+enum {
+	LK_HOST_LOADS = 1,          /* a data loader */
+	LK_HOST_ONCE = 2,           /* compiles, loads modules, tunes, captures a graph: once */
+	LK_HOST_ALLOCATES = 4,      /* allocates memory from the driver, or gives it back ... */
+	LK_HOST_FREES = 8,          /* ... the latter */
+	LK_HOST_PREPARES = 16,      /* makes inputs: decodes, tokenizes */
+	LK_HOST_BEGINS_CAPTURE = 32, /* of a graph */
+	LK_HOST_ENDS_CAPTURE = 64,
+};
+/* The above of the name of an operation, annotation or call; 0 for most. */
+unsigned lk_host_work(const char *name);
+/* Likewise of a Python function as profilers name it, "file.py(12): function", of so many bytes. */
+unsigned lk_python_work(const char *name, size_t length);
+
 /* ---- comm_names: names that libraries and frameworks give to communication. */
 
 /* Traffic of sockets, which no library reports: communication, but of no collective that could be
