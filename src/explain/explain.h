@@ -88,7 +88,7 @@ enum {
 	LK_NAME_PAGEABLE = 64,  /* a copy from or to pageable memory */
 	LK_NAME_HOST_COMM = 128, /* gloo:all_reduce: communication on the host */
 	LK_NAME_HOST = 256,     /* the first of the bits of lk_host_work, as many as there are */
-	LK_NAME_SEEN = 32768,   /* device work of this name ended a gap, or came before one */
+	LK_NAME_SEEN = 65536,   /* device work of this name ended a gap, or came before one */
 };
 
 typedef struct lk_rank_work lk_rank_work;
@@ -103,7 +103,9 @@ typedef enum lk_host_cause {
 	                       allocation: gone in a warm run */
 	LK_HOST_ALLOCATION, /* driver calls for memory in every step */
 	LK_HOST_PREPARING,  /* of inputs */
-	LK_HOST_CAUSES
+	LK_HOST_CAUSES,     /* those that a stall has for its own */
+	LK_HOST_AWAITING = LK_HOST_CAUSES, /* results, in the framework: counts as synchronisation */
+	LK_HOST_SETS
 } lk_host_cause;
 
 /* ---- one rank (explain_rank.c and others) ---- */
@@ -156,7 +158,7 @@ struct lk_rank_work {
 	uint32_t index;
 	const lk_capture *capture;
 	bool shown; /* false: measured only for other ranks, not requested */
-	uint16_t *name_class;
+	uint32_t *name_class;
 	lk_capture_steps steps;        /* analysed steps */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
 	bool annotated;                /* there are steps */
@@ -164,10 +166,10 @@ struct lk_rank_work {
 	lk_times windows;              /* of the steps */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
-	lk_times host[LK_HOST_CAUSES]; /* disjoint times of the host ... */
+	lk_times host[LK_HOST_SETS]; /* disjoint times of the host ... */
 	lk_timed_list waits;        /* calls that wait for the device, by start; ... all of these are
 	                               freed after explaining the rank */
-	lk_rank_places host_places[LK_HOST_CAUSES]; /* names with most time */
+	lk_rank_places host_places[LK_HOST_SETS]; /* names with most time */
 	lk_events device;           /* device events that overlap the windows, by start */
 	LK_VEC(lk_rank_comm) comms; /* by start */
 	bool host_comms;            /* comms are host operations */

@@ -116,6 +116,22 @@ static bool gaps_is_new(lk_rank_work *work, uint32_t event) {
 	return event != LK_NONE && !(work->name_class[work->capture->name[event]] & LK_NAME_SEEN);
 }
 
+/* The time in a gap, up to the launch that ends it, in which the host waited for results in the
+ * framework. If it still does when another thread launches, that thread was late. */
+static int64_t gaps_awaited(const lk_rank_work *work, const lk_interval *gap, int64_t until,
+                            uint32_t launch) {
+	const lk_times *times = &work->host[LK_HOST_AWAITING];
+	int64_t end = launch == LK_NONE ? until : lk_sooner(until, work->capture->start_ns[launch]);
+	size_t low = 0, high = times->set.count;
+	while (low < high) { /* the first wait that ends after the launch began */
+		size_t middle = low + (high - low) / 2;
+		if (times->set.at[middle].end <= end) low = middle + 1;
+		else high = middle;
+	}
+	if (low < times->set.count) end = lk_sooner(end, times->set.at[low].start);
+	return lk_times_between(times, gap->start, end);
+}
+
 /* Assign a gap to its causes. `next` is the work that ends it, `wait` the call in which the host
  * waited when it began; LK_NONE. */
 static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
@@ -138,10 +154,16 @@ static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t nex
 		if (!lk_stretch_add(work, LK_STRETCH_HOST + c, gap, spent[c], LK_NONE)) return false;
 	}
 	if (!rest) return true;
+	int64_t awaited = lk_sooner(rest, gaps_awaited(work, gap, until, launch));
+	rank->idle_sync_ns += awaited;
+	rest -= awaited;
+	if (!lk_stretch_add(work, LK_STRETCH_SYNC, gap, awaited, LK_NONE)) return false;
+	if (!rest) return true;
 	bool waited = wait != LK_NONE;
 	*(waited ? &rank->idle_sync_ns : &rank->idle_host_ns) += rest;
 	uint32_t call = waited ? wait : launch;
 	if (call != LK_NONE) blame_add(work, waited ? sync : late, call, rest);
+	if (waited && awaited) return true; /* one stretch holds a gap once */
 	return lk_stretch_add(work, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }
 

@@ -38,6 +38,7 @@ static bool host_take(lk_rank_work *work, struct host_times *times, uint32_t eve
 	bool slow = capture->kind[event] == LK_EVENT_RUNTIME && launched != LK_NONE &&
 	            capture->dur_ns[event] >= SLOW_LAUNCH_NS &&
 	            capture->kind[launched] == LK_EVENT_KERNEL;
+	if (does & LK_HOST_AWAITS) work->sync_calls += lk_in_windows(work, capture->start_ns[event]);
 	if (!does && !slow) return true;
 	if (!lk_push(&times->at)) return false;
 	*lk_last(&times->at) = (struct host_time){.start = capture->start_ns[event],
@@ -114,7 +115,7 @@ static size_t host_step_at(const lk_rank_work *work, int64_t moment) {
 static lk_host_cause host_memory_cause(const lk_rank_work *work, const struct host_times *times) {
 	size_t frees = 0, steps = 0, all = work->steps.count;
 	bool *holds = calloc(all + 1, sizeof *holds);
-	if (!holds) return LK_HOST_CAUSES;
+	if (!holds) return LK_HOST_SETS;
 	for (size_t i = 0; i < times->at.count; i++) {
 		const struct host_time *time = &times->at.at[i];
 		if (!(time->work & LK_HOST_ALLOCATES)) continue;
@@ -136,7 +137,7 @@ static bool host_judge(const lk_rank_work *work, struct host_times *times) {
 	for (size_t i = 0; i < times->at.count; i++) slow |= times->at.at[i].launched != 0;
 	lk_host_cause memory = host_memory_cause(work, times);
 	int64_t *first = slow ? host_first_launches(work->capture, times) : NULL;
-	if (memory == LK_HOST_CAUSES || (slow && !first)) {
+	if (memory == LK_HOST_SETS || (slow && !first)) {
 		free(first);
 		return false;
 	}
@@ -147,6 +148,7 @@ static bool host_judge(const lk_rank_work *work, struct host_times *times) {
 		else if (time.work & (LK_HOST_ONCE | LK_HOST_BEGINS_CAPTURE)) time.cause = LK_HOST_ONE_OFF;
 		else if (time.work & LK_HOST_ALLOCATES) time.cause = memory;
 		else if (time.work & LK_HOST_PREPARES) time.cause = LK_HOST_PREPARING;
+		else if (time.work & LK_HOST_AWAITS) time.cause = LK_HOST_AWAITING;
 		else if (time.launched && first[time.launched] == time.start) time.cause = LK_HOST_ONE_OFF;
 		else continue;
 		times->at.at[kept++] = time;
@@ -186,7 +188,7 @@ static bool host_make_sets(lk_rank_work *work, const struct host_times *times) {
 	for (size_t i = 0; good && i < times->at.count; i++)
 		good = lk_intervals_add(&work->host[times->at.at[i].cause].set, times->at.at[i].start,
 		                        times->at.at[i].end);
-	for (int c = 0; good && c < LK_HOST_CAUSES; c++) {
+	for (int c = 0; good && c < LK_HOST_SETS; c++) {
 		lk_intervals *set = &work->host[c].set;
 		lk_intervals_sort(set);
 		if (taken.count && set->count) {

@@ -43,8 +43,8 @@ static unsigned names_look(const char *name) {
 
 unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
 	LK_ASSERT(name < lk_intern_count(work->capture->names));
-	uint16_t *class = &work->name_class[name];
-	if (!(*class & LK_NAME_KNOWN)) *class |= (uint16_t)names_look(lk_capture_text(work->capture, name));
+	uint32_t *class = &work->name_class[name];
+	if (!(*class & LK_NAME_KNOWN)) *class |= names_look(lk_capture_text(work->capture, name));
 	return *class;
 }
 

@@ -17,7 +17,7 @@ static void free_sets(lk_rank_work *work) {
 	lk_times *const sets[] = {&work->compute, &work->communication,  &work->memory,
 	                          &work->exposed, &work->exposed_memory, &work->idle};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
-	for (int c = 0; c < LK_HOST_CAUSES; c++) lk_times_free(&work->host[c]);
+	for (int c = 0; c < LK_HOST_SETS; c++) lk_times_free(&work->host[c]);
 	lk_vec_free(&work->waits);
 }
 
@@ -221,7 +221,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 	                       .arrival = arrival,
 	                       .index = index,
 	                       .capture = capture,
-	                       .name_class = calloc(lk_intern_count(capture->names) + (size_t)1, sizeof(uint16_t))};
+	                       .name_class = calloc(lk_intern_count(capture->names) + (size_t)1, sizeof(uint32_t))};
 	if (!work->name_class) return lk_oom(err);
 	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank,
 	                                 .path = capture->path,

@@ -264,10 +264,10 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	LK_TRY(stalls_add(work, err, "copies", -1, pageable.mean_s, "pageable memory", evidence,
 	                  "pinned memory (pin_memory) and non_blocking=True: copies are faster, run "
 	                  "in both directions at once and while something computes"));
-	any.mean_s -= h2d.mean_s + pageable.mean_s - both.mean_s;
 	evidence =
 		lk_arena_printf(&work->arena, "other copies and fills of memory, while nothing computes%s",
 	                    worst(work, &any));
+	any.mean_s -= h2d.mean_s + pageable.mean_s - both.mean_s;
 	return stalls_add(work, err, "copies", -1, any.mean_s, "other", evidence,
 	                  "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }

@@ -126,6 +126,8 @@ typedef struct lk_capture {
 	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
 	const char *host;    /* its processes share one clock; NULL unknown */
 	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
+	struct lk_capture *next; /* a further rank of the same file, owned; NULL: none */
+	uint32_t parts;          /* ranks that the file holds; 0: one */
 	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
 	                  communication times mean nothing */
 	bool whole;    /* holds every communication from the program's start, as recordings do; a
@@ -185,6 +187,7 @@ typedef struct lk_read_limits {
 } lk_read_limits;
 
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory runs out */
+/* Free it and those that follow it in its file. */
 void lk_capture_free(lk_capture *capture);
 /* The lane of a process and thread, or device and stream; LK_NONE when memory runs out or there are
  * over 65,000. */
@@ -275,6 +278,7 @@ enum {
 	LK_HOST_PREPARES = 16,      /* makes inputs: decodes, tokenizes */
 	LK_HOST_BEGINS_CAPTURE = 32, /* of a graph */
 	LK_HOST_ENDS_CAPTURE = 64,
+	LK_HOST_AWAITS = 128, /* waits for results, in the framework */
 };
 /* The above of the name of an operation, annotation or call; 0 for most. */
 unsigned lk_host_work(const char *name);

@@ -222,16 +222,27 @@ static lk_status read_one(void *context, size_t job, lk_error *err) {
 	                     &reading->out->works[job], err);
 }
 
-/* Close the gaps: each file had its own place in both lists. */
-static void close_ranks(lk_trace_files *files, size_t count) {
+/* Close the gaps, as each file had its own place in both lists, and list the ranks of a file one by
+ * one. */
+static lk_status close_ranks(lk_trace_files *files, size_t count, lk_error *err) {
+	size_t ranks = 1;
+	for (size_t i = 0; i < count; i++)
+		for (const lk_capture *at = files->capture[i]; at; at = at->next) ranks++;
+	lk_capture **all = calloc(ranks, sizeof(lk_capture *));
 	for (size_t i = 0; i < count; i++) {
-		lk_capture *capture = files->capture[i];
 		lk_works *works = files->works[i];
-		files->capture[i] = NULL;
 		files->works[i] = NULL;
-		if (capture) files->capture[files->captures++] = capture;
 		if (works) files->works[files->work_count++] = works;
+		for (lk_capture *at = files->capture[i], *next; at; at = next) {
+			next = all ? at->next : NULL;
+			if (all) at->next = NULL;
+			if (all) all[files->captures++] = at;
+			else lk_capture_free(at);
+		}
 	}
+	free(files->capture);
+	files->capture = all;
+	return all ? LK_OK : lk_oom(err);
 }
 
 enum {
@@ -254,7 +265,10 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
 	lk_status status = out->capture && out->works
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
-	if (out->capture && out->works) close_ranks(out, files->count);
+	if (out->capture && out->works) {
+		lk_status closed = close_ranks(out, files->count, status == LK_OK ? err : NULL);
+		if (status == LK_OK) status = closed;
+	}
 	if (status == LK_OK) share_names(out);
 	lk_heap_give_back();
 	if (status == LK_OK && out->captures + out->work_count == 0) {
