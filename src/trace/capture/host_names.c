@@ -130,11 +130,13 @@ unsigned lk_python_work(const char *name, size_t length) {
 	if (at < 3 || name[at - 2] != ':' || name[at - 3] != ')') return 0; /* built in, or a module */
 	const char *function = name + at;
 	size_t size = length - at;
+	if (size < 2) return 0;
 	if (size >= 8 && memcmp(function, "compiled", 8) == 0) return 0; /* it runs */
 	for (size_t i = 0; i < sizeof python_names / sizeof *python_names; i++) {
-		if (function[0] != python_names[i].function[0]) continue;
-		size_t wanted = strlen(python_names[i].function);
-		if (size < wanted || memcmp(function, python_names[i].function, wanted) != 0) continue;
+		const char *row = python_names[i].function;
+		if (function[0] != row[0] || function[1] != row[1]) continue;
+		size_t wanted = strlen(row);
+		if (size < wanted || memcmp(function, row, wanted) != 0) continue;
 		const char *path = python_names[i].path;
 		if (!path || memmem(name, at, path, strlen(path))) return python_names[i].work;
 	}
