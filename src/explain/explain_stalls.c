@@ -18,6 +18,8 @@
 static const double LEAST_SHARE = 0.005;
 /* A rank is a straggler if a third of all exposed waiting is for it; the rest is skew. */
 static const double STRAGGLER_SHARE = 1.0 / 3;
+/* ... and it is last at a fifth of its collectives: being last now and then is chance. */
+static const double STRAGGLER_LAST = 0.2;
 /* Devices of one kind differ by a few per cent in speed; one beyond this ratio is slow. */
 static const double SLOW_RATIO = 1.03;
 
@@ -366,6 +368,8 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 	for (int i = 0; i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *explain_straggler = &explanation->stragglers[i];
 		if (explain_straggler->last &&
+		    (double)explain_straggler->last >=
+		        STRAGGLER_LAST * (double)explain_straggler->collectives &&
 		    (double)explain_straggler->caused_ns > STRAGGLER_SHARE * all) {
 			LK_TRY(straggler(work, explain_straggler, err));
 			continue;

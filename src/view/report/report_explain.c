@@ -60,6 +60,9 @@ static double share_of(const lk_explanation *explanation, int k) {
 
 /* ---- the verdict ---- */
 
+/* The share of a step from which a stall is worth a remedy. */
+static const double WORTH_RED = 0.05;
+
 static void explain_put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
@@ -68,9 +71,13 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	         lk_noun(explanation->step_count, "step", "steps"),
 	         lk_format_thousands((double)explanation->kernels, text, sizeof text),
 	         lk_noun((double)explanation->kernels, "kernel", "kernels"));
-	if (worst) {
+	if (worst && worst->share >= WORTH_RED) {
 		snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
 		lk_report_verdict(writer, "no", headline, detail);
+	} else if (worst) {
+		snprintf(headline, sizeof headline, "Nothing larger than %s to gain",
+		         lk_percent(worst->share, other, sizeof other));
+		lk_report_verdict(writer, "yes", headline, detail);
 	} else lk_report_verdict(writer, "yes", "Nothing stalls the step", detail);
 	lk_report_figures(writer);
 	if (!isnan(explanation->step_deviation_s))
