@@ -70,12 +70,12 @@ typedef struct lk_explain_rank {
 	int64_t communication_ns, memory_ns; /* unions, whatever else runs */
 	int64_t overlap_ns;                  /* communication_ns that computation covers */
 	/* together idle_ns: what the idle device waited for */
-	int64_t idle_data_ns;  /* the host was in its data loader */
+	int64_t idle_data_ns;       /* the host was in its data loader */
 	int64_t idle_one_off_ns;    /* it compiled, loaded modules, captured graphs: work done once */
 	int64_t idle_allocation_ns; /* it allocated or freed memory of the driver, in every step */
 	int64_t idle_preparing_ns;  /* it prepared inputs: decoding, tokenizing */
-	int64_t idle_sync_ns;  /* the host had been waiting for the device, which so ran dry */
-	int64_t idle_host_ns;  /* the host was otherwise late with the next launch */
+	int64_t idle_sync_ns;       /* the host had been waiting for the device, which so ran dry */
+	int64_t idle_host_ns;       /* the host was otherwise late with the next launch */
 	int64_t idle_other_ns; /* it was launched: waits for another stream, or the launch on its way */
 	int64_t data_loading_ns;        /* host time in enumerate(DataLoader), hidden or not */
 	int64_t sync_ns;                /* host time in calls that wait for the device */

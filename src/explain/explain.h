@@ -80,15 +80,15 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 /* Properties of a name; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
-	LK_NAME_COMM = 2,       /* a communication kernel */
-	LK_NAME_WAITS = 4,      /* a call that waits for the device */
-	LK_NAME_STEP = 8,       /* ProfilerStep#N */
-	LK_NAME_TO_DEVICE = 16, /* a copy from host to device ... */
-	LK_NAME_PINNED = 32,    /* ... from memory that the trace calls pinned */
-	LK_NAME_PAGEABLE = 64,  /* a copy from or to pageable memory */
+	LK_NAME_COMM = 2,        /* a communication kernel */
+	LK_NAME_WAITS = 4,       /* a call that waits for the device */
+	LK_NAME_STEP = 8,        /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 16,  /* a copy from host to device ... */
+	LK_NAME_PINNED = 32,     /* ... from memory that the trace calls pinned */
+	LK_NAME_PAGEABLE = 64,   /* a copy from or to pageable memory */
 	LK_NAME_HOST_COMM = 128, /* gloo:all_reduce: communication on the host */
-	LK_NAME_HOST = 256,     /* the first of the bits of lk_host_work, as many as there are */
-	LK_NAME_SEEN = 65536,   /* device work of this name ended a gap, or came before one */
+	LK_NAME_HOST = 256,      /* the first of the bits of lk_host_work, as many as there are */
+	LK_NAME_SEEN = 65536,    /* device work of this name ended a gap, or came before one */
 };
 
 typedef struct lk_rank_work lk_rank_work;
@@ -167,13 +167,13 @@ struct lk_rank_work {
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
 	lk_times host[LK_HOST_SETS]; /* disjoint times of the host ... */
-	lk_timed_list waits;        /* calls that wait for the device, by start; ... all of these are
+	lk_timed_list waits;         /* calls that wait for the device, by start; ... all of these are
 	                               freed after explaining the rank */
 	lk_rank_places host_places[LK_HOST_SETS]; /* names with most time */
-	lk_events device;           /* device events that overlap the windows, by start */
-	LK_VEC(lk_rank_comm) comms; /* by start */
-	bool host_comms;            /* comms are host operations */
-	lk_events durations;        /* kernels (or operations) that begin in the windows: by name, then
+	lk_events device;                         /* device events that overlap the windows, by start */
+	LK_VEC(lk_rank_comm) comms;               /* by start */
+	bool host_comms;                          /* comms are host operations */
+	lk_events durations; /* kernels (or operations) that begin in the windows: by name, then
 	                               duration; freed after joining all ranks */
 	lk_explain_rank result;
 	LK_VEC(lk_explain_step) step_rows;

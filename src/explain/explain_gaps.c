@@ -172,8 +172,8 @@ static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blam
 	size_t next = 0;
 	for (size_t g = 0; g < work->idle.set.count; g++) {
 		const lk_interval *gap = &work->idle.set.at[g];
-		for (; next < work->device.count &&
-		       work->capture->start_ns[work->device.at[next]] < gap->end;
+		for (;
+		     next < work->device.count && work->capture->start_ns[work->device.at[next]] < gap->end;
 		     next++)
 			work->name_class[work->capture->name[work->device.at[next]]] |= LK_NAME_SEEN;
 		uint32_t event = next < work->device.count ? work->device.at[next] : LK_NONE;
@@ -196,9 +196,9 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	if (work->device.count) good = gaps_device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;
 	/* every idle nanosecond has one cause */
-	int64_t sum = work->result.idle_sync_ns + work->result.idle_host_ns + work->result.idle_other_ns;
-	for (int c = 0; c < LK_HOST_CAUSES; c++)
-		sum += *lk_idle_host(&work->result, (lk_host_cause)c);
+	int64_t sum =
+		work->result.idle_sync_ns + work->result.idle_host_ns + work->result.idle_other_ns;
+	for (int c = 0; c < LK_HOST_CAUSES; c++) sum += *lk_idle_host(&work->result, (lk_host_cause)c);
 	LK_ASSERT(!good || sum == work->result.idle_ns);
 	work->late = gaps_summary(&late, names);
 	work->sync = gaps_summary(&sync, names);

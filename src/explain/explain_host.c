@@ -22,7 +22,7 @@ enum { FEW_FREES = 3 };
 struct host_time {
 	int64_t start, end;
 	uint32_t name, lane;
-	unsigned work; /* of lk_host_work; 0: a slow launch */
+	unsigned work;     /* of lk_host_work; 0: a slow launch */
 	uint32_t launched; /* name of the kernel of a slow launch */
 	lk_host_cause cause;
 };

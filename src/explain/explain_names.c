@@ -56,8 +56,8 @@ void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
 		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];
-		if (capture->kind[e] == LK_EVENT_NOTE &&
-		    !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_HOST * LK_HOST_LOADS)))
+		if (capture->kind[e] == LK_EVENT_NOTE && !(lk_name_class(work, capture->name[e]) &
+		                                           (LK_NAME_STEP | LK_NAME_HOST * LK_HOST_LOADS)))
 			*note = capture->name[e];
 	}
 	if (!*op) *op = capture->name[call];

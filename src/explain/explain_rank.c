@@ -217,11 +217,12 @@ static lk_status rank_part(void *context, size_t part, lk_error *err) {
 lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
                           uint32_t index, const lk_explain_request *request, lk_error *err) {
 	const lk_capture *capture = traces->capture[index];
-	*work = (lk_rank_work){.traces = traces,
-	                       .arrival = arrival,
-	                       .index = index,
-	                       .capture = capture,
-	                       .name_class = calloc(lk_intern_count(capture->names) + (size_t)1, sizeof(uint32_t))};
+	*work = (lk_rank_work){
+		.traces = traces,
+		.arrival = arrival,
+		.index = index,
+		.capture = capture,
+		.name_class = calloc(lk_intern_count(capture->names) + (size_t)1, sizeof(uint32_t))};
 	if (!work->name_class) return lk_oom(err);
 	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank,
 	                                 .path = capture->path,

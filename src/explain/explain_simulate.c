@@ -112,8 +112,8 @@ static double simulate_most_of(const lk_explanation *explanation, unsigned parts
 	for (int i = 0; i < explanation->rank_count; i++) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		steps += rank->steps;
-		others += (double)(rank->idle_one_off_ns + rank->idle_allocation_ns +
-		                   rank->idle_preparing_ns);
+		others +=
+			(double)(rank->idle_one_off_ns + rank->idle_allocation_ns + rank->idle_preparing_ns);
 		if (parts & PART_DATA) ns += (double)rank->idle_data_ns;
 		if (parts & PART_HOST) ns += (double)(rank->idle_host_ns + rank->idle_other_ns);
 		if (parts & PART_COPIES) ns += (double)rank->exposed_memory_ns;
@@ -156,10 +156,10 @@ static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_er
 		/* the step is one of several: its gain is scaled to the mean step */
 		double share = seconds / lk_whatif_base_seconds(base);
 		if (asked == LK_OK)
-			lk_explain_set_gain(explanation, i,
-			                    fmin(share * explanation->step_s,
-			                         simulate_most_of(explanation, change->parts)),
-			                    change->set);
+			lk_explain_set_gain(
+				explanation, i,
+				fmin(share * explanation->step_s, simulate_most_of(explanation, change->parts)),
+				change->set);
 		else if (asked != LK_ERR_INPUT) status = asked; /* the step does not allow the change */
 	}
 	lk_whatif_end(base);
@@ -188,6 +188,8 @@ static double simulate_most_gain(const lk_explain_stall *stall, const lk_critica
 		   copies = simulate_share_of(path, LK_CRITICAL_COPY);
 	if (strcmp(stall->kind, "communication") == 0) return transfers;
 	if (strcmp(stall->kind, "copies") == 0) return copies;
+	if (strcmp(stall->kind, "slow kernel") == 0)
+		return simulate_share_of(path, LK_CRITICAL_COMPUTE);
 	if (strcmp(stall->kind, "gaps") == 0)
 		return transfers + copies + simulate_share_of(path, LK_CRITICAL_COMPUTE) +
 		       simulate_share_of(path, LK_CRITICAL_LAG);

@@ -154,17 +154,15 @@ static const struct host_stall host_stalls[] = {
      "prepare inputs ahead, in other threads or processes, or on the device; cheaper decoding"},
 };
 
-static lk_status stalls_host(lk_explain_work *work, const struct host_stall *stall,
-                             lk_error *err) {
+static lk_status stalls_host(lk_explain_work *work, const struct host_stall *stall, lk_error *err) {
 	char time[32];
 	struct spread idle = spread_of(work, stall->idle);
 	const char *names = "";
 	const lk_rank_places *places = idle.most ? &idle.most->host_places[stall->cause] : NULL;
 	for (int i = 0; names && places && i < LK_PLACES && places->ns[i] > 0; i++)
-		names = lk_arena_printf(
-			&work->arena, "%s%s%.80s %s", names, i ? ", " : "; in: ",
-			lk_capture_text(idle.most->capture, places->name[i]),
-			ms((double)places->ns[i] * 1e-9 / idle.most->result.steps, time));
+		names = lk_arena_printf(&work->arena, "%s%s%.80s %s", names, i ? ", " : "; in: ",
+		                        lk_capture_text(idle.most->capture, places->name[i]),
+		                        ms((double)places->ns[i] * 1e-9 / idle.most->result.steps, time));
 	if (!names) return lk_oom(err);
 	return stalls_add(
 		work, err, stall->kind, -1, idle.mean_s, stall->what,
@@ -272,6 +270,56 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	any.mean_s -= h2d.mean_s + pageable.mean_s - both.mean_s;
 	return stalls_add(work, err, "copies", -1, any.mean_s, "other", evidence,
 	                  "avoid .cpu(), .contiguous() and zero-filling in the loop");
+}
+
+/* ---- slow kernels ---- */
+
+/* Kernels that stay this far below their roof are slow; good ones reach the second share. Kernels
+ * shorter than 20 us take what a launch takes, whatever they do. */
+static const struct {
+	double slow, good;
+} roofs[] = {{0.35, 0.7 /* of products */}, {0.5, 0.8 /* of the bandwidth of memory */}};
+static const double SHORT_KERNEL_NS = 20000;
+/* The share of a step from which one is worth looking at. */
+static const double LEAST_SLOW = 0.02;
+
+/* The part of kernels' time that the device computes, as kernels may overlap. */
+static double stalls_kernel_share(const lk_explain_work *work) {
+	double compute = 0, kernels = 0;
+	for (int i = 0; i < work->result.rank_count; i++)
+		compute += (double)work->result.ranks[i].compute_ns;
+	for (int i = 0; i < work->result.kernel_count; i++)
+		if (work->result.kernel[i].type == LK_WORK_COMPUTATION)
+			kernels += work->result.kernel[i].time.total_ns;
+	return kernels > compute ? compute / kernels : 1;
+}
+
+static lk_status slow_kernel(lk_explain_work *work, const lk_explain_shaped *shaped,
+                             lk_error *err) {
+	/* of other operations it is less sure what a good kernel reads, writes and computes */
+	const char *sure = shaped->memory_bound ? "elementwise" : "gemm";
+	double mean = shaped->count ? shaped->total_ns / (double)shaped->count : 0;
+	if (isnan(shaped->roof) || mean < SHORT_KERNEL_NS || strcmp(shaped->kind, sure) != 0 ||
+	    shaped->roof >= roofs[shaped->memory_bound].slow)
+		return LK_OK;
+	double lost = shaped->total_ns * (1 - shaped->roof / roofs[shaped->memory_bound].good) *
+	              stalls_kernel_share(work) * 1e-9 / stalls_rank_steps(work);
+	if (lost < LEAST_SLOW * work->result.step_s) return LK_OK;
+	char time[32];
+	const char *evidence =
+		lk_arena_printf(&work->arena,
+	                    "%s of %.120s takes %s on average, %.0f %% of what the %s of the %s "
+	                    "allows; longest kernel: %.80s",
+	                    shaped->operation, shaped->shapes, ms(mean * 1e-9, time),
+	                    100 * shaped->roof, shaped->memory_bound ? "memory bandwidth" : "peak",
+	                    work->result.held_against, shaped->kernel);
+	return stalls_add(work, err, "slow kernel", -1, lost,
+	                  lk_arena_strdup(&work->arena, shaped->operation), evidence,
+	                  shaped->memory_bound
+	                      ? "contiguous tensors of one layout (strides, .contiguous() once), or a "
+	                        "kernel that reads and writes less"
+	                      : "shapes that are multiples of 64, a lower precision (TF32, bf16), or "
+	                        "another kernel");
 }
 
 /* ---- communication ---- */
@@ -424,6 +472,8 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 		LK_TRY(launching(work, err));
 		LK_TRY(stalls_device_gaps(work, err));
 		LK_TRY(copying(work, err));
+		for (int i = 0; i < work->result.shaped_count; i++)
+			LK_TRY(slow_kernel(work, &work->result.shaped[i], err));
 		for (int i = 0; i < work->result.comm_count; i++)
 			LK_TRY(stalls_communication(work, &work->result.comm[i], err));
 		LK_TRY(stalls_stragglers(work, err));

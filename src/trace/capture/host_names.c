@@ -24,7 +24,7 @@ static const struct host_name host_names[] = {
 	{"data_loading", BEGINS, LK_HOST_LOADS, NULL},
 	{"load_data", HAS, LK_HOST_LOADS, NULL},
 	{"load_batch", HAS, LK_HOST_LOADS, NULL},
-	{"IteratorGetNext", HAS, LK_HOST_LOADS, NULL}, /* tf.data */
+	{"IteratorGetNext", HAS, LK_HOST_LOADS, NULL},    /* tf.data */
 	{"block_until_ready", HAS, LK_HOST_AWAITS, NULL}, /* JAX */
 	{"BlockHostUntil", HAS, LK_HOST_AWAITS, NULL},
 	{"StreamBeginCapture", HAS, LK_HOST_BEGINS_CAPTURE, NULL},

@@ -36,7 +36,7 @@ struct reader {
 	int rank_count;
 	bool several;                 /* some of them, or others, are in the report */
 	const struct nsys_rank *rank; /* the one to read; NULL: everything */
-	uint64_t strange; /* rows with invalid times */
+	uint64_t strange;             /* rows with invalid times */
 };
 
 /* ---- texts ---- */

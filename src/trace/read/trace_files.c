@@ -212,13 +212,24 @@ lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_
 struct reading {
 	const names *files;
 	const lk_read_limits *limits;
+	uint64_t bytes; /* of the files on disk */
 	lk_trace_files *out;
 };
+
+static uint64_t bytes_of(const names *files) {
+	uint64_t bytes = 0;
+	struct stat info;
+	for (size_t i = 0; i < files->count; i++)
+		bytes += stat(files->at[i].path, &info) == 0 ? (uint64_t)info.st_size : UINT32_MAX;
+	return bytes;
+}
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
 	const struct file_name *file = &reading->files->at[job];
-	return lk_trace_read(file->path, file->found, reading->limits, &reading->out->capture[job],
+	lk_read_limits limits = reading->limits ? *reading->limits : (lk_read_limits){.shapes = true};
+	limits.shapes |= reading->bytes <= limits.shapes_below;
+	return lk_trace_read(file->path, file->found, &limits, &reading->out->capture[job],
 	                     &reading->out->works[job], err);
 }
 
@@ -261,7 +272,7 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
                                 lk_trace_files *out, lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
 	                        .works = calloc(files->count, sizeof *out->works)};
-	struct reading r = {.files = files, .limits = limits, .out = out};
+	struct reading r = {.files = files, .limits = limits, .bytes = bytes_of(files), .out = out};
 	lk_status status = out->capture && out->works
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
