@@ -128,7 +128,7 @@ static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_w
                                   lk_error *err) {
 	const lk_device *device = lk_traced_device(traces);
 	*out = (lk_whatif_site){0};
-	if (!device) device = lk_device_find("a100-sxm-80");
+	if (!device) device = lk_traced_stand_in();
 	int ranks = traces->world > (int32_t)traces->count ? traces->world : (int)traces->count;
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
