@@ -75,7 +75,9 @@ typedef struct lk_explain_rank {
 	int64_t idle_allocation_ns; /* it allocated or freed memory of the driver, in every step */
 	int64_t idle_preparing_ns;  /* it prepared inputs: decoding, tokenizing */
 	int64_t idle_sync_ns;       /* the host had been waiting for the device, which so ran dry */
-	int64_t idle_host_ns;       /* the host was otherwise late with the next launch */
+	int64_t idle_host_ns;       /* the host was otherwise late with the next launch; of it ... */
+	int64_t idle_optimizer_ns;  /* ... in an optimizer */
+	int64_t idle_outside_ns;    /* ... long gaps in which it was in no operation and no call */
 	int64_t idle_other_ns; /* it was launched: waits for another stream, or the launch on its way */
 	int64_t data_loading_ns;        /* host time in enumerate(DataLoader), hidden or not */
 	int64_t sync_ns;                /* host time in calls that wait for the device */

@@ -432,6 +432,7 @@ static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->exposed_communication_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_memory_ns <= rank->memory_ns);
 	LK_HOLDS(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns);
+	LK_HOLDS(rank->idle_optimizer_ns + rank->idle_outside_ns <= rank->idle_host_ns);
 	LK_HOLDS(rank->pinned_exposed_ns <= rank->h2d_exposed_ns);
 	LK_HOLDS(rank->pageable_exposed_ns <= rank->exposed_memory_ns);
 	LK_HOLDS(rank->device_events <= rank->events);

@@ -80,15 +80,16 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 /* Properties of a name; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
-	LK_NAME_COMM = 2,        /* a communication kernel */
-	LK_NAME_WAITS = 4,       /* a call that waits for the device */
-	LK_NAME_STEP = 8,        /* ProfilerStep#N */
-	LK_NAME_TO_DEVICE = 16,  /* a copy from host to device ... */
-	LK_NAME_PINNED = 32,     /* ... from memory that the trace calls pinned */
-	LK_NAME_PAGEABLE = 64,   /* a copy from or to pageable memory */
-	LK_NAME_HOST_COMM = 128, /* gloo:all_reduce: communication on the host */
-	LK_NAME_HOST = 256,      /* the first of the bits of lk_host_work, as many as there are */
-	LK_NAME_SEEN = 65536,    /* device work of this name ended a gap, or came before one */
+	LK_NAME_COMM = 2,          /* a communication kernel */
+	LK_NAME_WAITS = 4,         /* a call that waits for the device */
+	LK_NAME_STEP = 8,          /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 16,    /* a copy from host to device ... */
+	LK_NAME_PINNED = 32,       /* ... from memory that the trace calls pinned */
+	LK_NAME_PAGEABLE = 64,     /* a copy from or to pageable memory */
+	LK_NAME_HOST_COMM = 128,   /* gloo:all_reduce: communication on the host */
+	LK_NAME_HOST = 256,        /* the first of the bits of lk_host_work, as many as there are */
+	LK_NAME_OPTIMIZER = 65536, /* an optimizer's annotation */
+	LK_NAME_SEEN = 131072,     /* device work of this name ended a gap, or came before one */
 };
 
 typedef struct lk_rank_work lk_rank_work;

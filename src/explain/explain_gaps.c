@@ -132,6 +132,63 @@ static int64_t gaps_awaited(const lk_rank_work *work, const lk_interval *gap, in
 	return lk_times_between(times, gap->start, end);
 }
 
+/* ---- what a late host did ---- */
+
+/* Gaps from which on a launch cannot be all that the host did, and their least share of the analysed
+ * time. */
+static const int64_t LONG_GAP_NS = 1000000;
+enum { LONG_GAP_PART = 50 };
+
+/* The first event of a lane, in its order, that begins at `time` or later. */
+static uint32_t gaps_lane_from(const lk_capture *capture, const lk_lane *lane, int64_t time) {
+	uint32_t low = lane->begin, high = lane->end;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (capture->start_ns[capture->order[middle]] < time) low = middle + 1;
+		else high = middle;
+	}
+	return low;
+}
+
+/* The time of a gap in which the thread of the call that ends it was in no operation and no call. */
+static int64_t gaps_outside(const lk_capture *capture, const lk_interval *gap, uint32_t call) {
+	const lk_lane *lane = &capture->lanes.at[capture->lane[call]];
+	int64_t covered = 0, since = gap->start, end = lk_sooner(gap->end, capture->start_ns[call]);
+	uint32_t at = gaps_lane_from(capture, lane, gap->start);
+	/* what was open when the gap began encloses the event before */
+	uint32_t open = at > lane->begin ? capture->order[at - 1] : LK_NONE;
+	for (; open != LK_NONE; open = capture->parent[open])
+		if (capture->kind[open] != LK_EVENT_NOTE)
+			since = lk_later(since, lk_sooner(end, lk_event_end(capture, open)));
+	covered += since - gap->start;
+	for (; at < lane->end && capture->start_ns[capture->order[at]] < end; at++) {
+		uint32_t event = capture->order[at];
+		if (capture->kind[event] == LK_EVENT_NOTE) continue;
+		int64_t from = lk_later(since, capture->start_ns[event]),
+				to = lk_sooner(end, lk_event_end(capture, event));
+		if (to <= from) continue;
+		covered += to - from;
+		since = to;
+	}
+	return lk_later(0, end - gap->start - covered);
+}
+
+static bool gaps_in_optimizer(lk_rank_work *work, uint32_t call) {
+	for (uint32_t e = call; e != LK_NONE; e = work->capture->parent[e])
+		if (lk_name_class(work, work->capture->name[e]) & LK_NAME_OPTIMIZER) return true;
+	return false;
+}
+
+/* Of the time `late` of a gap in which the host was late with `call`. */
+static void gaps_look_at_host(lk_rank_work *work, const lk_interval *gap, uint32_t call,
+                              int64_t late) {
+	lk_explain_rank *rank = &work->result;
+	int64_t least = lk_later(LONG_GAP_NS, lk_times_length(&work->windows) / LONG_GAP_PART);
+	int64_t outside = late >= least ? gaps_outside(work->capture, gap, call) : 0;
+	if (2 * outside > late) rank->idle_outside_ns += lk_sooner(outside, late);
+	else if (gaps_in_optimizer(work, call)) rank->idle_optimizer_ns += late;
+}
+
 /* Assign a gap to its causes. `next` is the work that ends it, `wait` the call in which the host
  * waited when it began; LK_NONE. */
 static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
@@ -163,6 +220,7 @@ static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t nex
 	*(waited ? &rank->idle_sync_ns : &rank->idle_host_ns) += rest;
 	uint32_t call = waited ? wait : launch;
 	if (call != LK_NONE) blame_add(work, waited ? sync : late, call, rest);
+	if (call != LK_NONE && !waited) gaps_look_at_host(work, gap, call, rest);
 	if (waited && awaited) return true; /* one stretch holds a gap once */
 	return lk_stretch_add(work, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }

@@ -33,7 +33,7 @@ struct host_times {
 static bool host_take(lk_rank_work *work, struct host_times *times, uint32_t event,
                       unsigned class) {
 	const lk_capture *capture = work->capture;
-	unsigned does = class / LK_NAME_HOST & (LK_NAME_SEEN / LK_NAME_HOST - 1);
+	unsigned does = class / LK_NAME_HOST & (LK_NAME_OPTIMIZER / LK_NAME_HOST - 1);
 	uint32_t launched = capture->launch[event];
 	bool slow = capture->kind[event] == LK_EVENT_RUNTIME && launched != LK_NONE &&
 	            capture->dur_ns[event] >= SLOW_LAUNCH_NS &&
@@ -59,7 +59,8 @@ static bool host_collect(lk_rank_work *work, struct host_times *times) {
 		            capture->kind[i] == LK_EVENT_OP;
 		if (!ours) continue;
 		unsigned class = lk_name_class(work, capture->name[i]);
-		if ((class >= LK_NAME_HOST || capture->dur_ns[i] >= SLOW_LAUNCH_NS) &&
+		if (((class & (LK_NAME_OPTIMIZER - LK_NAME_HOST)) ||
+		     capture->dur_ns[i] >= SLOW_LAUNCH_NS) &&
 		    !host_take(work, times, i, class))
 			return false;
 		if (!(class & LK_NAME_WAITS) || capture->kind[i] != LK_EVENT_RUNTIME) continue;

@@ -38,6 +38,7 @@ static unsigned names_look(const char *name) {
 	if (strstr(name, "Pinned ->")) class |= LK_NAME_PINNED;
 	if (strstr(name, "Memcpy") && strstr(name, "Pageable")) class |= LK_NAME_PAGEABLE;
 	if (host_comm(name)) class |= LK_NAME_HOST_COMM;
+	if (lk_begins_with(name, "Optimizer.")) class |= LK_NAME_OPTIMIZER;
 	return class | lk_host_work(name) * LK_NAME_HOST;
 }
 

@@ -115,7 +115,8 @@ static double simulate_most_of(const lk_explanation *explanation, unsigned parts
 		others +=
 			(double)(rank->idle_one_off_ns + rank->idle_allocation_ns + rank->idle_preparing_ns);
 		if (parts & PART_DATA) ns += (double)rank->idle_data_ns;
-		if (parts & PART_HOST) ns += (double)(rank->idle_host_ns + rank->idle_other_ns);
+		if (parts & PART_HOST)
+			ns += (double)(rank->idle_host_ns - rank->idle_outside_ns + rank->idle_other_ns);
 		if (parts & PART_COPIES) ns += (double)rank->exposed_memory_ns;
 		if (parts & PART_COMM) ns += (double)rank->exposed_communication_ns;
 	}

@@ -209,6 +209,24 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 			   *most = worst(work, &idle);
 	if (!at) return lk_oom(err);
 	if (work->result.processors) return other_calls(work, &idle, at, err);
+	struct spread optimizer = spread_of(work, offsetof(lk_explain_rank, idle_optimizer_ns)),
+				  outside = spread_of(work, offsetof(lk_explain_rank, idle_outside_ns));
+	LK_TRY(stalls_add(
+		work, err, "optimizer", -1, optimizer.mean_s, "one launch after another",
+		lk_arena_printf(&work->arena,
+	                    "gaps ended by a late launch of the optimizer: a kernel or more per "
+	                    "parameter%s",
+	                    worst(work, &optimizer)),
+		"a fused optimizer (fused=True, or foreach=True), zero_grad(set_to_none=True)"));
+	LK_TRY(stalls_add(
+		work, err, "host", -1, outside.mean_s, "outside of operations",
+		lk_arena_printf(&work->arena,
+	                    "the device idles in long gaps while the host is in no operation and no "
+	                    "call: it reads or prepares something, or waits%s",
+	                    worst(work, &outside)),
+		"see what it does (with_stack=True, annotations), and do that ahead, in other threads or "
+		"processes"));
+	idle.mean_s -= optimizer.mean_s + outside.mean_s;
 	const char *evidence =
 		lk_arena_printf(&work->arena,
 	                    "gaps ended by a late launch: %.0f a step; launch call %s and kernel %s "

@@ -94,6 +94,20 @@ def awaiting(trace, at, _):
     trace.work("second", at + 710, 5, at + 720, 280)
 
 
+def optimizing(trace, at, _):
+    trace.work("first", at, 5, at + 10, 100)
+    trace.host("user_annotation", "Optimizer.step#SGD.step", at + 120, 850)
+    for i in range(16):
+        trace.host("cpu_op", "aten::add_", at + 122 + 50 * i, 49)
+        trace.work("add", at + 160 + 50 * i, 5, at + 166 + 50 * i, 5)
+
+
+def outside(trace, at, _):
+    """Nothing says what the host does for 2 ms."""
+    trace.work("first", at, 5, at + 10, 400)
+    trace.work("second", at + 2500, 5, at + 2506, 400)
+
+
 def slow():
     """An addition of 2 GiB in and 1 GiB out, at a third of what 3.35 TB/s allow."""
     trace = Trace()
@@ -109,7 +123,8 @@ def computing(trace, at, _):
 
 KINDS = {"compiled": compiled, "first_launch": first_launch, "captured": captured, "allocating": lambda: steps(allocating),
          "allocating_once": lambda: steps(allocating_once), "pageable": lambda: copying("Pageable"), "pinned": lambda: copying("Pinned"),
-         "preparing": lambda: steps(preparing), "awaiting": lambda: steps(awaiting), "slow": slow, "computing": lambda: steps(computing)}
+         "preparing": lambda: steps(preparing), "awaiting": lambda: steps(awaiting),
+         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "computing": lambda: steps(computing)}
 
 for name, make in KINDS.items():
     trace = make()

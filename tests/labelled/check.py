@@ -17,6 +17,7 @@ WORDS = [
     ("data loading", "", "data_loading"),
     ("preprocessing", "", "input_preprocessing"),
     ("launch", "", "launch"),
+    ("optimizer", "", "optimizer"),
     ("one-off", "", "one_off"),
     ("allocation", "", "allocation"),
     ("copies", "host to device", "copies_h2d"),
