@@ -70,13 +70,21 @@ typedef struct lk_explain_rank {
 	int64_t communication_ns, memory_ns; /* unions, whatever else runs */
 	int64_t overlap_ns;                  /* communication_ns that computation covers */
 	/* together idle_ns: what the idle device waited for */
-	int64_t idle_data_ns;  /* the host was in its data loader */
-	int64_t idle_sync_ns;  /* the host had been waiting for the device, which so ran dry */
-	int64_t idle_host_ns;  /* the host was otherwise late with the next launch */
+	int64_t idle_data_ns;       /* the host was in its data loader */
+	int64_t idle_one_off_ns;    /* it compiled, loaded modules, captured graphs: work done once */
+	int64_t idle_allocation_ns; /* it allocated or freed memory of the driver, in every step */
+	int64_t idle_preparing_ns;  /* it prepared inputs: decoding, tokenizing */
+	int64_t idle_sync_ns;       /* the host had been waiting for the device, which so ran dry */
+	int64_t idle_host_ns;       /* the host was otherwise late with the next launch; of it ... */
+	int64_t idle_optimizer_ns;  /* ... in an optimizer */
+	int64_t idle_outside_ns;    /* ... long gaps in which it was in no operation and no call */
 	int64_t idle_other_ns; /* it was launched: waits for another stream, or the launch on its way */
 	int64_t data_loading_ns;        /* host time in enumerate(DataLoader), hidden or not */
 	int64_t sync_ns;                /* host time in calls that wait for the device */
 	int64_t h2d_ns, h2d_exposed_ns; /* copies from host to device; those that nothing covers */
+	int64_t pinned_exposed_ns;      /* of h2d_exposed_ns: from pinned memory, where traces say so */
+	int64_t pageable_exposed_ns; /* copies from and to pageable memory that nothing covers; ... */
+	int64_t pageable_h2d_ns;     /* ... those of them to the device */
 } lk_explain_rank;
 
 /* A step of a rank. */
@@ -122,7 +130,8 @@ typedef struct lk_explain_launch {
 /* A part of the trace in which the device is idle most of the time, for one reason. */
 typedef struct lk_explain_stretch {
 	int rank;
-	const char *cause;        /* "launch", "sync" or "data loading" */
+	const char *cause;        /* "launch", "sync", "data loading", "one-off", "allocation" or
+	                             "preprocessing" */
 	int64_t start_ns, dur_ns; /* on the run's common clock */
 	int64_t lost_ns;          /* of it: idle for this reason */
 	uint64_t gaps;

@@ -152,29 +152,36 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 	static const struct {
 		const char *name;
 		size_t time;
+		bool rare; /* left out if neither run has any */
 	} parts[] = {
-		{"computation", offsetof(lk_explain_rank, compute_ns)},
-		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns)},
-		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns)},
-		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns)},
-		{"idle: sync, host waits for device", offsetof(lk_explain_rank, idle_sync_ns)},
-		{"idle: launch, host launches too late", offsetof(lk_explain_rank, idle_host_ns)},
-		{"idle: gaps between kernels", offsetof(lk_explain_rank, idle_other_ns)},
+		{"computation", offsetof(lk_explain_rank, compute_ns), false},
+		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns), false},
+		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns), false},
+		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns), false},
+		{"idle: work done once", offsetof(lk_explain_rank, idle_one_off_ns), true},
+		{"idle: allocation", offsetof(lk_explain_rank, idle_allocation_ns), true},
+		{"idle: preprocessing", offsetof(lk_explain_rank, idle_preparing_ns), true},
+		{"idle: sync, host waits for device", offsetof(lk_explain_rank, idle_sync_ns), false},
+		{"idle: launch, host launches too late", offsetof(lk_explain_rank, idle_host_ns), false},
+		{"idle: gaps between kernels", offsetof(lk_explain_rank, idle_other_ns), false},
 	};
 	enum { PARTS = sizeof parts / sizeof *parts };
 	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);
 	if (!rows) return lk_oom(err);
-	for (int i = 0; i < PARTS; i++)
-		rows[i] = (lk_diff_row){.name = parts[i].name,
-		                        .type = "",
-		                        .before_s = diff_mean_of(work->before, parts[i].time),
-		                        .after_s = diff_mean_of(work->after, parts[i].time),
-		                        .before_count = NAN,
-		                        .after_count = NAN,
-		                        .state = ""};
-	diff_finish_rows(work, rows, PARTS);
+	size_t count = 0;
+	for (int i = 0; i < PARTS; i++) {
+		rows[count] = (lk_diff_row){.name = parts[i].name,
+		                            .type = "",
+		                            .before_s = diff_mean_of(work->before, parts[i].time),
+		                            .after_s = diff_mean_of(work->after, parts[i].time),
+		                            .before_count = NAN,
+		                            .after_count = NAN,
+		                            .state = ""};
+		count += !parts[i].rare || rows[count].before_s > 0 || rows[count].after_s > 0;
+	}
+	diff_finish_rows(work, rows, count);
 	work->result.categories = rows;
-	work->result.category_count = PARTS;
+	work->result.category_count = (int)count;
 	return LK_OK;
 }
 

@@ -8,13 +8,23 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 
 struct place {
 	uint32_t rank, op;
 };
 
+/* Device work, by its end. */
+struct ended {
+	int64_t end_ns;
+	uint32_t op;
+};
+
 struct walker {
 	const lk_lifted *lifted;
+	struct ended **ended; /* [rank] in order, made when first needed */
+	size_t *ended_count;
+	bool no_memory;
 	int64_t most_ns;    /* the longest allowed path */
 	uint32_t **before;  /* [rank][op] the operation before it on its stream; LK_NONE */
 	uint32_t **arrival; /* [rank][event] the LAG of a communication event; LK_NONE */
@@ -61,7 +71,51 @@ static void critical_later(const struct walker *walker, struct place candidate,
 		*best = candidate;
 }
 
-static struct place critical_before(const struct walker *walker, struct place at) {
+/* Traces seldom say which stream waits for which. Work that was launched long before it began, and
+ * began as soon as other work of its device had ended, waited for that; "as soon" is this. */
+static const int64_t HANDOVER_NS = 20000;
+
+LK_ORDER_BY(ended_order, struct ended, end_ns, op)
+
+static bool critical_list_ended(struct walker *walker, uint32_t r) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[r];
+	struct ended *at = walker->ended[r] = malloc((rank->ops.count + 1) * sizeof *at);
+	if (!at) return false;
+	for (uint32_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		bool device = op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM ||
+		              op->what == LK_LIFTED_CARRIED;
+		if (device) at[walker->ended_count[r]++] = (struct ended){op->end_ns, i};
+	}
+	lk_sort(at, walker->ended_count[r], sizeof *at, ended_order);
+	return true;
+}
+
+/* What work whose lag is at `at` waited for: `known`, or the work of the device that ended just
+ * before it began. */
+static struct place critical_handover(struct walker *walker, struct place at, struct place known) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
+	const lk_lifted_op *op = &rank->ops.at[at.op];
+	if (known.op == LK_NONE || known.rank != at.rank ||
+	    op->end_ns - rank->ops.at[known.op].end_ns <= HANDOVER_NS)
+		return known;
+	if (!walker->ended[at.rank] && !critical_list_ended(walker, at.rank)) {
+		walker->no_memory = true;
+		return known;
+	}
+	const struct ended *ended = walker->ended[at.rank];
+	size_t low = 0, high = walker->ended_count[at.rank];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (ended[middle].end_ns <= op->end_ns) low = middle + 1;
+		else high = middle;
+	}
+	while (low > 0 && rank->ops.at[ended[low - 1].op].event == op->event) low--;
+	bool handed = low > 0 && op->end_ns - ended[low - 1].end_ns <= HANDOVER_NS;
+	return handed ? (struct place){at.rank, ended[low - 1].op} : known;
+}
+
+static struct place critical_before(struct walker *walker, struct place at) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
@@ -77,6 +131,8 @@ static struct place critical_before(const struct walker *walker, struct place at
 		critical_later(walker, (struct place){at.rank, rank->deps.at[d]}, &best);
 	if (op->what == LK_LIFTED_END && stream_before != LK_NONE)
 		critical_later(walker, (struct place){at.rank, stream_before}, &best);
+	if (op->what == LK_LIFTED_LAG || op->what == LK_LIFTED_WAIT)
+		return critical_handover(walker, at, best);
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
@@ -199,15 +255,22 @@ lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical
 	struct walker w = {.lifted = lifted,
 	                   .most_ns = most_ns,
 	                   .out = out,
+	                   .ended = calloc(ranks, sizeof *w.ended),
+	                   .ended_count = calloc(ranks, sizeof *w.ended_count),
 	                   .before = calloc(ranks, sizeof *w.before),
 	                   .arrival = calloc(ranks, sizeof *w.arrival)};
-	lk_status status = w.before && w.arrival ? LK_OK : lk_oom(err);
+	bool memory = w.ended && w.ended_count && w.before && w.arrival;
+	lk_status status = memory ? LK_OK : lk_oom(err);
 	for (uint32_t r = 0; r < ranks && status == LK_OK; r++) status = index_rank(&w, r, err);
 	if (status == LK_OK) status = critical_walk(&w, err);
+	if (w.no_memory) status = lk_oom(err);
 	for (uint32_t r = 0; r < ranks; r++) {
 		if (w.before) free(w.before[r]);
 		if (w.arrival) free(w.arrival[r]);
+		if (w.ended) free(w.ended[r]);
 	}
+	free(w.ended);
+	free(w.ended_count);
 	free(w.before);
 	free(w.arrival);
 	if (status == LK_OK) reverse(out);

@@ -366,8 +366,9 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	LK_TRY(take_caveats(work, err));
 	LK_TRY(take_warnings(work, err));
 	LK_TRY(warn_odd_steps(work, err));
-	LK_TRY(lk_explain_stalls(work, err));
 	LK_TRY(lk_explain_hold_against(work, request, err));
+	LK_TRY(lk_explain_stalls(work, err));
+	if (!lk_explain_wants_shapes(request)) work->result.shaped_count = work->result.shaped_all = 0;
 	work->result.warnings = work->warnings.at;
 	work->result.warning_count = (int)work->warnings.count;
 	work->result.stalls = work->stalls.at;
@@ -408,9 +409,11 @@ static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-/* Keep shapes only if needed: they are most of the names, and only the roofline uses them. */
+/* Keep shapes only if needed: they are most of the names, and only the roofline and the search for
+ * slow kernels use them, which takes a sixth longer. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request) {
-	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request)};
+	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request),
+	                        .shapes_below = (uint64_t)32 << 20};
 }
 
 /* ---- invariants of every answer ----
@@ -421,12 +424,17 @@ static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0);
 	LK_HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
-	LK_HOLDS(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
+	LK_HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
+	             rank->idle_preparing_ns + rank->idle_sync_ns + rank->idle_host_ns +
+	             rank->idle_other_ns ==
 	         rank->idle_ns);
 	LK_HOLDS(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_communication_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_memory_ns <= rank->memory_ns);
 	LK_HOLDS(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns);
+	LK_HOLDS(rank->idle_optimizer_ns + rank->idle_outside_ns <= rank->idle_host_ns);
+	LK_HOLDS(rank->pinned_exposed_ns <= rank->h2d_exposed_ns);
+	LK_HOLDS(rank->pageable_exposed_ns <= rank->exposed_memory_ns);
 	LK_HOLDS(rank->device_events <= rank->events);
 	return NULL;
 }

@@ -80,16 +80,34 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 /* Properties of a name; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
-	LK_NAME_COMM = 2,       /* a communication kernel */
-	LK_NAME_WAITS = 4,      /* a call that waits for the device */
-	LK_NAME_LOADS = 8,      /* enumerate(DataLoader)#... */
-	LK_NAME_STEP = 16,      /* ProfilerStep#N */
-	LK_NAME_TO_DEVICE = 32, /* a copy from host to device */
-	LK_NAME_HOST_COMM = 64, /* gloo:all_reduce: communication on the host */
+	LK_NAME_COMM = 2,          /* a communication kernel */
+	LK_NAME_WAITS = 4,         /* a call that waits for the device */
+	LK_NAME_STEP = 8,          /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 16,    /* a copy from host to device ... */
+	LK_NAME_PINNED = 32,       /* ... from memory that the trace calls pinned */
+	LK_NAME_PAGEABLE = 64,     /* a copy from or to pageable memory */
+	LK_NAME_HOST_COMM = 128,   /* gloo:all_reduce: communication on the host */
+	LK_NAME_HOST = 256,        /* the first of the bits of lk_host_work, as many as there are */
+	LK_NAME_OPTIMIZER = 65536, /* an optimizer's annotation */
+	LK_NAME_SEEN = 131072,     /* device work of this name ended a gap, or came before one */
 };
 
 typedef struct lk_rank_work lk_rank_work;
 unsigned lk_name_class(lk_rank_work *work, uint32_t name);
+
+/* ---- the host (explain_host.c) ---- */
+
+/* What the host does other than launch, while a device idles. Of two at a time the first counts. */
+typedef enum lk_host_cause {
+	LK_HOST_LOADING,
+	LK_HOST_ONE_OFF,    /* compilation, loading of modules, graph capture, first launch, first
+	                       allocation: gone in a warm run */
+	LK_HOST_ALLOCATION, /* driver calls for memory in every step */
+	LK_HOST_PREPARING,  /* of inputs */
+	LK_HOST_CAUSES,     /* those that a stall has for its own */
+	LK_HOST_AWAITING = LK_HOST_CAUSES, /* results, in the framework: counts as synchronisation */
+	LK_HOST_SETS
+} lk_host_cause;
 
 /* ---- one rank (explain_rank.c and others) ---- */
 
@@ -118,7 +136,8 @@ typedef struct lk_rank_blame {
 } lk_rank_blame;
 
 /* Consecutive gaps with the same cause (explain_stretch.c). */
-enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
+enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_HOST };
+enum { LK_STRETCH_CAUSES = LK_STRETCH_HOST + LK_HOST_CAUSES };
 typedef struct lk_stretch {
 	int64_t start, end, lost_ns, longest;
 	uint64_t gaps;     /* 0: none is open */
@@ -140,7 +159,7 @@ struct lk_rank_work {
 	uint32_t index;
 	const lk_capture *capture;
 	bool shown; /* false: measured only for other ranks, not requested */
-	uint8_t *name_class;
+	uint32_t *name_class;
 	lk_capture_steps steps;        /* analysed steps */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
 	bool annotated;                /* there are steps */
@@ -148,13 +167,14 @@ struct lk_rank_work {
 	lk_times windows;              /* of the steps */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
-	lk_times loading;           /* the data loader's annotations ... */
-	lk_timed_list waits;        /* calls that wait for the device, by start; ... all of these are
+	lk_times host[LK_HOST_SETS]; /* disjoint times of the host ... */
+	lk_timed_list waits;         /* calls that wait for the device, by start; ... all of these are
 	                               freed after explaining the rank */
-	lk_events device;           /* device events that overlap the windows, by start */
-	LK_VEC(lk_rank_comm) comms; /* by start */
-	bool host_comms;            /* comms are host operations */
-	lk_events durations;        /* kernels (or operations) that begin in the windows: by name, then
+	lk_rank_places host_places[LK_HOST_SETS]; /* names with most time */
+	lk_events device;                         /* device events that overlap the windows, by start */
+	LK_VEC(lk_rank_comm) comms;               /* by start */
+	bool host_comms;                          /* comms are host operations */
+	lk_events durations; /* kernels (or operations) that begin in the windows: by name, then
 	                               duration; freed after joining all ranks */
 	lk_explain_rank result;
 	LK_VEC(lk_explain_step) step_rows;
@@ -174,6 +194,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 void lk_rank_free(lk_rank_work *work);
 /* Its parts, in this order. */
 lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err);
+lk_status lk_rank_host(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_launches(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_comms(lk_rank_work *work, lk_error *err);
@@ -193,6 +214,13 @@ static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	if (set->count == 1)
 		return time >= set->at[0].start && time < set->at[0].end; /* steps are mostly adjacent */
 	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
+}
+
+/* The rank's idle time for a cause of the host. */
+static inline int64_t *lk_idle_host(lk_explain_rank *rank, lk_host_cause cause) {
+	int64_t *const idle[] = {&rank->idle_data_ns, &rank->idle_one_off_ns, &rank->idle_allocation_ns,
+	                         &rank->idle_preparing_ns};
+	return idle[cause];
 }
 
 /* A time of a rank in nanoseconds, summed over the steps looked at: offsetof(lk_explain_rank,

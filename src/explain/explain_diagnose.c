@@ -40,9 +40,47 @@ static const char *whole_of(const lk_explanation *explanation) {
 	return explanation->annotated ? "step" : "trace";
 }
 
+/* From this share of computation on, a run is bound by its kernels ... */
+static const double COMPUTE_BOUND = 0.9;
+
+/* A healthy run: its devices compute, and no other stall is worth a remedy. */
+static bool is_compute_bound(const lk_explanation *explanation, double *share) {
+	double compute = 0, all = 0;
+	for (int i = 0; i < explanation->rank_count; i++) {
+		compute += (double)explanation->ranks[i].compute_ns;
+		all += (double)explanation->ranks[i].kernel_time_ns;
+	}
+	*share = all > 0 ? compute / all : 0;
+	return *share >= COMPUTE_BOUND && explanation->kernels && !explanation->processors;
+}
+
+/* How close kernels of known shape come to what the device allows, weighted by their time. */
+static void put_roof(const lk_explanation *explanation, lk_text *text) {
+	double known = 0, roof = 0;
+	for (int i = 0; i < explanation->shaped_count; i++) {
+		const lk_explain_shaped *shaped = &explanation->shaped[i];
+		if (isnan(shaped->roof)) continue;
+		known += shaped->total_ns;
+		roof += shaped->total_ns * fmin(1, shaped->roof);
+	}
+	if (known > 0) lk_text_add(text, ", at %.0f %% of their roof", 100 * roof / known);
+}
+
 static void put_costliest(const lk_explanation *explanation, lk_text *text) {
 	char whole[32], lost[32];
+	double share;
 	lk_format_seconds(explanation->step_s, whole, sizeof whole);
+	if (is_compute_bound(explanation, &share)) {
+		lk_text_add(text, "Compute-bound: kernels run for %.1f %% of the %s %s", 100 * share, whole,
+		            whole_of(explanation));
+		put_roof(explanation, text);
+		const lk_explain_stall *worst = explanation->stalls;
+		if (!explanation->stall_count) lk_text_add(text, "; nothing else takes 0.5 %%");
+		else
+			lk_text_add(text, "; the largest stall is %s (%s), %.1f %%", worst->kind, worst->what,
+			            100 * worst->share);
+		return;
+	}
 	if (!explanation->stall_count) {
 		lk_text_add(text, "No stall takes 0.5 %% or more of the %s %s", whole,
 		            whole_of(explanation));

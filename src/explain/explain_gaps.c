@@ -2,9 +2,9 @@
  * them, and gaps of the whole device with the host's activity.
  *
  * A gap of the device ends with some kernel. If its launch call began before the gap did, the host
- * did not cause it. Otherwise: time in the data loader is data loading; if the host was waiting for
- * the device when the gap began, it let the device run dry; else it was late with the next
- * launch. */
+ * did not cause it, once that call has returned. Otherwise: times of the host with a cause of their
+ * own (explain_host.c) have that; of the rest, if the host was waiting for the device when the gap
+ * began, it let the device run dry; else it was late with the next launch. */
 #include <stdlib.h>
 
 #include "explain/explain.h"
@@ -102,26 +102,126 @@ static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }
 
+/* Until when the host caused a gap: to its end if the work that ends it was launched in it or none
+ * ends it, to the return of its launch call if that was under way when the gap began, else not. */
+static int64_t gaps_host_until(const lk_capture *capture, const lk_interval *gap, uint32_t launch,
+                               bool ended) {
+	if (launch == LK_NONE) return ended ? gap->start : gap->end;
+	if (capture->start_ns[launch] > gap->start) return gap->end;
+	return lk_sooner(gap->end, lk_later(gap->start, lk_event_end(capture, launch)));
+}
+
+/* Whether device work has this name for the first time. */
+static bool gaps_is_new(lk_rank_work *work, uint32_t event) {
+	return event != LK_NONE && !(work->name_class[work->capture->name[event]] & LK_NAME_SEEN);
+}
+
+/* The time in a gap, up to the launch that ends it, in which the host waited for results in the
+ * framework. If it still does when another thread launches, that thread was late. */
+static int64_t gaps_awaited(const lk_rank_work *work, const lk_interval *gap, int64_t until,
+                            uint32_t launch) {
+	const lk_times *times = &work->host[LK_HOST_AWAITING];
+	int64_t end = launch == LK_NONE ? until : lk_sooner(until, work->capture->start_ns[launch]);
+	size_t low = 0, high = times->set.count;
+	while (low < high) { /* the first wait that ends after the launch began */
+		size_t middle = low + (high - low) / 2;
+		if (times->set.at[middle].end <= end) low = middle + 1;
+		else high = middle;
+	}
+	if (low < times->set.count) end = lk_sooner(end, times->set.at[low].start);
+	return lk_times_between(times, gap->start, end);
+}
+
+/* ---- what a late host did ---- */
+
+/* Gaps from which on a launch cannot be all that the host did, and their least share of the analysed
+ * time. */
+static const int64_t LONG_GAP_NS = 1000000;
+enum { LONG_GAP_PART = 50 };
+
+/* The first event of a lane, in its order, that begins at `time` or later. */
+static uint32_t gaps_lane_from(const lk_capture *capture, const lk_lane *lane, int64_t time) {
+	uint32_t low = lane->begin, high = lane->end;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (capture->start_ns[capture->order[middle]] < time) low = middle + 1;
+		else high = middle;
+	}
+	return low;
+}
+
+/* The time of a gap in which the thread of the call that ends it was in no operation and no call. */
+static int64_t gaps_outside(const lk_capture *capture, const lk_interval *gap, uint32_t call) {
+	const lk_lane *lane = &capture->lanes.at[capture->lane[call]];
+	int64_t covered = 0, since = gap->start, end = lk_sooner(gap->end, capture->start_ns[call]);
+	uint32_t at = gaps_lane_from(capture, lane, gap->start);
+	/* what was open when the gap began encloses the event before */
+	uint32_t open = at > lane->begin ? capture->order[at - 1] : LK_NONE;
+	for (; open != LK_NONE; open = capture->parent[open])
+		if (capture->kind[open] != LK_EVENT_NOTE)
+			since = lk_later(since, lk_sooner(end, lk_event_end(capture, open)));
+	covered += since - gap->start;
+	for (; at < lane->end && capture->start_ns[capture->order[at]] < end; at++) {
+		uint32_t event = capture->order[at];
+		if (capture->kind[event] == LK_EVENT_NOTE) continue;
+		int64_t from = lk_later(since, capture->start_ns[event]),
+				to = lk_sooner(end, lk_event_end(capture, event));
+		if (to <= from) continue;
+		covered += to - from;
+		since = to;
+	}
+	return lk_later(0, end - gap->start - covered);
+}
+
+static bool gaps_in_optimizer(lk_rank_work *work, uint32_t call) {
+	for (uint32_t e = call; e != LK_NONE; e = work->capture->parent[e])
+		if (lk_name_class(work, work->capture->name[e]) & LK_NAME_OPTIMIZER) return true;
+	return false;
+}
+
+/* Of the time `late` of a gap in which the host was late with `call`. */
+static void gaps_look_at_host(lk_rank_work *work, const lk_interval *gap, uint32_t call,
+                              int64_t late) {
+	lk_explain_rank *rank = &work->result;
+	int64_t least = lk_later(LONG_GAP_NS, lk_times_length(&work->windows) / LONG_GAP_PART);
+	int64_t outside = late >= least ? gaps_outside(work->capture, gap, call) : 0;
+	if (2 * outside > late) rank->idle_outside_ns += lk_sooner(outside, late);
+	else if (gaps_in_optimizer(work, call)) rank->idle_optimizer_ns += late;
+}
+
 /* Assign a gap to its causes. `next` is the work that ends it, `wait` the call in which the host
  * waited when it began; LK_NONE. */
 static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
                         struct blame *late, struct blame *sync) {
 	lk_explain_rank *rank = &work->result;
 	uint32_t launch = next == LK_NONE ? LK_NONE : work->capture->launch[next];
-	bool host = launch != LK_NONE ? work->capture->start_ns[launch] > gap->start : next == LK_NONE;
-	int64_t loading = host ? lk_times_between(&work->loading, gap->start, gap->end) : 0;
-	int64_t rest = gap->end - gap->start - loading;
-	LK_ASSERT(gap->start < gap->end && loading >= 0 && rest >= 0);
-	rank->idle_data_ns += loading;
-	if (!lk_stretch_add(work, LK_STRETCH_DATA, gap, loading, LK_NONE)) return false;
-	if (!host) {
-		rank->idle_other_ns += rest;
-		return true;
+	int64_t until = gaps_host_until(work->capture, gap, launch, next != LK_NONE);
+	int64_t rest = until - gap->start, spent[LK_HOST_CAUSES];
+	for (int c = 0; c < LK_HOST_CAUSES; c++)
+		rest -= spent[c] = lk_times_between(&work->host[c], gap->start, until);
+	LK_ASSERT(gap->start < gap->end && rest >= 0);
+	/* A library that begins a kernel for the first time does more than load it. */
+	if (spent[LK_HOST_ONE_OFF] > 0 && !work->annotated && gaps_is_new(work, next)) {
+		spent[LK_HOST_ONE_OFF] += rest;
+		rest = 0;
 	}
+	rank->idle_other_ns += gap->end - until;
+	for (int c = 0; c < LK_HOST_CAUSES; c++) {
+		*lk_idle_host(rank, (lk_host_cause)c) += spent[c];
+		if (!lk_stretch_add(work, LK_STRETCH_HOST + c, gap, spent[c], LK_NONE)) return false;
+	}
+	if (!rest) return true;
+	int64_t awaited = lk_sooner(rest, gaps_awaited(work, gap, until, launch));
+	rank->idle_sync_ns += awaited;
+	rest -= awaited;
+	if (!lk_stretch_add(work, LK_STRETCH_SYNC, gap, awaited, LK_NONE)) return false;
+	if (!rest) return true;
 	bool waited = wait != LK_NONE;
 	*(waited ? &rank->idle_sync_ns : &rank->idle_host_ns) += rest;
 	uint32_t call = waited ? wait : launch;
-	if (call != LK_NONE && rest > 0) blame_add(work, waited ? sync : late, call, rest);
+	if (call != LK_NONE) blame_add(work, waited ? sync : late, call, rest);
+	if (call != LK_NONE && !waited) gaps_look_at_host(work, gap, call, rest);
+	if (waited && awaited) return true; /* one stretch holds a gap once */
 	return lk_stretch_add(work, waited ? LK_STRETCH_SYNC : LK_STRETCH_LAUNCH, gap, rest, call);
 }
 
@@ -130,9 +230,10 @@ static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blam
 	size_t next = 0;
 	for (size_t g = 0; g < work->idle.set.count; g++) {
 		const lk_interval *gap = &work->idle.set.at[g];
-		while (next < work->device.count &&
-		       work->capture->start_ns[work->device.at[next]] < gap->end)
-			next++;
+		for (;
+		     next < work->device.count && work->capture->start_ns[work->device.at[next]] < gap->end;
+		     next++)
+			work->name_class[work->capture->name[work->device.at[next]]] |= LK_NAME_SEEN;
 		uint32_t event = next < work->device.count ? work->device.at[next] : LK_NONE;
 		if (!explain_gap(work, gap, event, waiting_at(work, &at, gap->start), late, sync))
 			return false;
@@ -153,9 +254,10 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	if (work->device.count) good = gaps_device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;
 	/* every idle nanosecond has one cause */
-	LK_ASSERT(!good || work->result.idle_data_ns + work->result.idle_sync_ns +
-	                           work->result.idle_host_ns + work->result.idle_other_ns ==
-	                       work->result.idle_ns);
+	int64_t sum =
+		work->result.idle_sync_ns + work->result.idle_host_ns + work->result.idle_other_ns;
+	for (int c = 0; c < LK_HOST_CAUSES; c++) sum += *lk_idle_host(&work->result, (lk_host_cause)c);
+	LK_ASSERT(!good || sum == work->result.idle_ns);
 	work->late = gaps_summary(&late, names);
 	work->sync = gaps_summary(&sync, names);
 	free(counters);

@@ -31,20 +31,21 @@ static unsigned names_look(const char *name) {
 	unsigned kind, class = LK_NAME_KNOWN;
 	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
 	if (names_waits(name)) class |= LK_NAME_WAITS;
-	if (lk_begins_with(name, "enumerate(DataLoader)#") || lk_begins_with(name, "file:read "))
-		class |= LK_NAME_LOADS;
 	if (lk_begins_with(name, "ProfilerStep#")) class |= LK_NAME_STEP;
 	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys
 	 */
 	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;
+	if (strstr(name, "Pinned ->")) class |= LK_NAME_PINNED;
+	if (strstr(name, "Memcpy") && strstr(name, "Pageable")) class |= LK_NAME_PAGEABLE;
 	if (host_comm(name)) class |= LK_NAME_HOST_COMM;
-	return class;
+	if (lk_begins_with(name, "Optimizer.")) class |= LK_NAME_OPTIMIZER;
+	return class | lk_host_work(name) * LK_NAME_HOST;
 }
 
 unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
 	LK_ASSERT(name < lk_intern_count(work->capture->names));
-	uint8_t *class = &work->name_class[name];
-	if (!*class) *class = (uint8_t)names_look(lk_capture_text(work->capture, name));
+	uint32_t *class = &work->name_class[name];
+	if (!(*class & LK_NAME_KNOWN)) *class |= names_look(lk_capture_text(work->capture, name));
 	return *class;
 }
 
@@ -56,8 +57,8 @@ void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *
 	*note = *op = 0;
 	for (uint32_t e = call; e != LK_NONE; e = capture->parent[e]) {
 		if (capture->kind[e] == LK_EVENT_OP) *op = capture->name[e];
-		if (capture->kind[e] == LK_EVENT_NOTE &&
-		    !(lk_name_class(work, capture->name[e]) & (LK_NAME_STEP | LK_NAME_LOADS)))
+		if (capture->kind[e] == LK_EVENT_NOTE && !(lk_name_class(work, capture->name[e]) &
+		                                           (LK_NAME_STEP | LK_NAME_HOST * LK_HOST_LOADS)))
 			*note = capture->name[e];
 	}
 	if (!*op) *op = capture->name[call];

@@ -15,9 +15,9 @@ enum {
 /* Free what only lk_rank_explain needs. */
 static void free_sets(lk_rank_work *work) {
 	lk_times *const sets[] = {&work->compute, &work->communication,  &work->memory,
-	                          &work->exposed, &work->exposed_memory, &work->idle,
-	                          &work->loading};
+	                          &work->exposed, &work->exposed_memory, &work->idle};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
+	for (int c = 0; c < LK_HOST_SETS; c++) lk_times_free(&work->host[c]);
 	lk_vec_free(&work->waits);
 }
 
@@ -71,27 +71,6 @@ static lk_status collect_device(lk_rank_work *work, lk_error *err) {
 			good = rank_collect(work, &work->capture->lanes.at[l], &device);
 	good = good && lk_timed_sort(device.at, device.count);
 	return lk_timed_events(&device, &work->device) && good ? LK_OK : lk_oom(err);
-}
-
-/* Collect the host's side: data loading, and calls that wait for the device, of threads that also
- * launch or annotate; the loader's own processes are not in the trace. */
-static lk_status collect_host(lk_rank_work *work, lk_error *err) {
-	const lk_capture *capture = work->capture;
-	for (uint32_t i = 0; i < capture->count; i++) {
-		bool ours = capture->kind[i] == LK_EVENT_NOTE || capture->kind[i] == LK_EVENT_RUNTIME ||
-		            capture->kind[i] == LK_EVENT_OP;
-		if (!ours) continue;
-		unsigned class = lk_name_class(work, capture->name[i]);
-		if ((class & LK_NAME_LOADS) &&
-		    !lk_intervals_add(&work->loading.set, capture->start_ns[i], lk_event_end(capture, i)))
-			return lk_oom(err);
-		if (!(class & LK_NAME_WAITS) || capture->kind[i] != LK_EVENT_RUNTIME) continue;
-		if (!lk_push(&work->waits)) return lk_oom(err);
-		*lk_last(&work->waits) = (lk_timed){(uint64_t)capture->start_ns[i], i};
-	}
-	if (!lk_timed_sort(work->waits.at, work->waits.count)) return lk_oom(err);
-	lk_intervals_sort(&work->loading.set);
-	return lk_times_index(&work->loading) ? LK_OK : lk_oom(err);
 }
 
 /* ---- sets ---- */
@@ -153,7 +132,7 @@ static lk_status sets_of(lk_rank_work *work, lk_error *err) {
 
 /* ---- figures ---- */
 
-/* Count copies to the device. If copies overlap, the first one gets the common time. */
+/* Count copies to the device, and those of pageable memory. If copies overlap, the first one gets the common time. */
 static void rank_copies(lk_rank_work *work) {
 	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
@@ -164,9 +143,15 @@ static void rank_copies(lk_rank_work *work) {
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 		if (start < claimed) start = claimed;
 		if (end > claimed) claimed = end;
-		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_TO_DEVICE)) continue;
+		unsigned class = lk_name_class(work, capture->name[event]);
+		if (!(class & (LK_NAME_TO_DEVICE | LK_NAME_PAGEABLE))) continue;
+		int64_t exposed = lk_times_between(&work->exposed_memory, start, end);
+		if (class & LK_NAME_PAGEABLE) work->result.pageable_exposed_ns += exposed;
+		if (!(class & LK_NAME_TO_DEVICE)) continue;
 		work->result.h2d_ns += lk_times_between(&work->windows, start, end);
-		work->result.h2d_exposed_ns += lk_times_between(&work->exposed_memory, start, end);
+		work->result.h2d_exposed_ns += exposed;
+		if (class & LK_NAME_PINNED) work->result.pinned_exposed_ns += exposed;
+		if (class & LK_NAME_PAGEABLE) work->result.pageable_h2d_ns += exposed;
 	}
 }
 
@@ -185,8 +170,9 @@ static void figures(lk_rank_work *work) {
 	LK_ASSERT(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_ASSERT(rank->overlap_ns >= 0);
 	for (size_t i = 0; i < work->windows.set.count; i++)
-		rank->data_loading_ns += lk_times_between(&work->loading, work->windows.set.at[i].start,
-		                                          work->windows.set.at[i].end);
+		rank->data_loading_ns +=
+			lk_times_between(&work->host[LK_HOST_LOADING], work->windows.set.at[i].start,
+		                     work->windows.set.at[i].end);
 	for (size_t i = 0; i < work->waits.count; i++) {
 		uint32_t call = work->waits.at[i].item;
 		int64_t inside = lk_times_between(&work->windows, work->capture->start_ns[call],
@@ -210,7 +196,7 @@ static lk_status step_rows(lk_rank_work *work, lk_error *err) {
 			.exposed_communication_ns = lk_times_between(&work->exposed, a, b),
 			.exposed_memory_ns = lk_times_between(&work->exposed_memory, a, b),
 			.idle_ns = lk_times_between(&work->idle, a, b),
-			.data_loading_ns = lk_times_between(&work->loading, a, b),
+			.data_loading_ns = lk_times_between(&work->host[LK_HOST_LOADING], a, b),
 		};
 	}
 	work->result.steps = (int)work->steps.count;
@@ -231,11 +217,12 @@ static lk_status rank_part(void *context, size_t part, lk_error *err) {
 lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
                           uint32_t index, const lk_explain_request *request, lk_error *err) {
 	const lk_capture *capture = traces->capture[index];
-	*work = (lk_rank_work){.traces = traces,
-	                       .arrival = arrival,
-	                       .index = index,
-	                       .capture = capture,
-	                       .name_class = calloc(lk_intern_count(capture->names) + 1, 1)};
+	*work = (lk_rank_work){
+		.traces = traces,
+		.arrival = arrival,
+		.index = index,
+		.capture = capture,
+		.name_class = calloc(lk_intern_count(capture->names) + (size_t)1, sizeof(uint32_t))};
 	if (!work->name_class) return lk_oom(err);
 	work->result = (lk_explain_rank){.rank = capture->rank < 0 ? (int)index : capture->rank,
 	                                 .path = capture->path,
@@ -244,7 +231,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 	                                 .events = capture->count};
 	LK_TRY(lk_rank_select(work, request->steps, err));
 	LK_TRY(collect_device(work, err));
-	LK_TRY(collect_host(work, err));
+	LK_TRY(lk_rank_host(work, err));
 	LK_TRY(sets_of(work, err));
 	figures(work);
 	rank_copies(work);

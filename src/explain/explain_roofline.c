@@ -212,6 +212,12 @@ static lk_status nothing_shaped(lk_explain_work *work, const lk_explain_request 
 	return lk_hint(err, "profile with record_shapes=True and ProfilerActivity.CUDA");
 }
 
+static bool roofline_has_shapes(const lk_explain_work *work) {
+	for (uint32_t r = 0; r < work->count; r++)
+		if (work->rank[r].capture->shapes.count) return true;
+	return false;
+}
+
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
                                   lk_error *err) {
 	lk_cluster cluster;
@@ -226,10 +232,9 @@ lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_reques
 	} else if (!(explanation->no_curves = unknown_device(work))) {
 		return lk_oom(err);
 	}
-	if (lk_explain_wants_shapes(request)) {
-		LK_TRY(roofline_add_up(work, device, err));
-		explanation->no_roofline = device ? NULL : explanation->no_curves;
-		if (!explanation->shaped_count) LK_TRY(nothing_shaped(work, request, err));
-	}
+	bool wanted = lk_explain_wants_shapes(request);
+	if (wanted || (device && roofline_has_shapes(work))) LK_TRY(roofline_add_up(work, device, err));
+	if (wanted) explanation->no_roofline = device ? NULL : explanation->no_curves;
+	if (wanted && !explanation->shaped_count) LK_TRY(nothing_shaped(work, request, err));
 	return device ? lk_explain_curves(work, &cluster, err) : LK_OK;
 }

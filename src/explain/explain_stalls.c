@@ -18,6 +18,8 @@
 static const double LEAST_SHARE = 0.005;
 /* A rank is a straggler if a third of all exposed waiting is for it; the rest is skew. */
 static const double STRAGGLER_SHARE = 1.0 / 3;
+/* ... and it is last at a fifth of its collectives: being last now and then is chance. */
+static const double STRAGGLER_LAST = 0.2;
 /* Devices of one kind differ by a few per cent in speed; one beyond this ratio is slow. */
 static const double SLOW_RATIO = 1.03;
 
@@ -130,6 +132,44 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	                  "earlier decoding");
 }
 
+/* The idle time of the rows: offsetof(lk_explain_rank, idle_one_off_ns) and others. */
+struct host_stall {
+	lk_host_cause cause;
+	size_t idle;
+	const char *kind, *what, *evidence, *remedy;
+};
+
+static const struct host_stall host_stalls[] = {
+	{LK_HOST_ONE_OFF, offsetof(lk_explain_rank, idle_one_off_ns), "one-off", "work done once",
+     "the device idles during what a warm run lacks: compilation, loading of modules, first "
+     "launches and allocations, graph capture",
+     "nothing in a long run, it vanishes when warm: profile after some warm-up steps; a cache of "
+     "compiled kernels shortens the start"},
+	{LK_HOST_ALLOCATION, offsetof(lk_explain_rank, idle_allocation_ns), "allocation",
+     "memory of the driver", "the device idles while the driver allocates or frees its memory",
+     "a caching allocator or memory pool, reused buffers: PyTorch's is off with "
+     "PYTORCH_NO_CUDA_MEMORY_CACHING=1, and empty_cache() in the loop defeats it"},
+	{LK_HOST_PREPARING, offsetof(lk_explain_rank, idle_preparing_ns), "preprocessing",
+     "inputs on the host", "the device idles while the host prepares inputs",
+     "prepare inputs ahead, in other threads or processes, or on the device; cheaper decoding"},
+};
+
+static lk_status stalls_host(lk_explain_work *work, const struct host_stall *stall, lk_error *err) {
+	char time[32];
+	struct spread idle = spread_of(work, stall->idle);
+	const char *names = "";
+	const lk_rank_places *places = idle.most ? &idle.most->host_places[stall->cause] : NULL;
+	for (int i = 0; names && places && i < LK_PLACES && places->ns[i] > 0; i++)
+		names = lk_arena_printf(&work->arena, "%s%s%.80s %s", names, i ? ", " : "; in: ",
+		                        lk_capture_text(idle.most->capture, places->name[i]),
+		                        ms((double)places->ns[i] * 1e-9 / idle.most->result.steps, time));
+	if (!names) return lk_oom(err);
+	return stalls_add(
+		work, err, stall->kind, -1, idle.mean_s, stall->what,
+		lk_arena_printf(&work->arena, "%s%s%s", stall->evidence, names, worst(work, &idle)),
+		stall->remedy);
+}
+
 static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
 	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_sync_ns));
 	const lk_rank_work *rank_work = idle.most;
@@ -169,6 +209,24 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 			   *most = worst(work, &idle);
 	if (!at) return lk_oom(err);
 	if (work->result.processors) return other_calls(work, &idle, at, err);
+	struct spread optimizer = spread_of(work, offsetof(lk_explain_rank, idle_optimizer_ns)),
+				  outside = spread_of(work, offsetof(lk_explain_rank, idle_outside_ns));
+	LK_TRY(stalls_add(
+		work, err, "optimizer", -1, optimizer.mean_s, "one launch after another",
+		lk_arena_printf(&work->arena,
+	                    "gaps ended by a late launch of the optimizer: a kernel or more per "
+	                    "parameter%s",
+	                    worst(work, &optimizer)),
+		"a fused optimizer (fused=True, or foreach=True), zero_grad(set_to_none=True)"));
+	LK_TRY(stalls_add(
+		work, err, "host", -1, outside.mean_s, "outside of operations",
+		lk_arena_printf(&work->arena,
+	                    "the device idles in long gaps while the host is in no operation and no "
+	                    "call: it reads or prepares something, or waits%s",
+	                    worst(work, &outside)),
+		"see what it does (with_stack=True, annotations), and do that ahead, in other threads or "
+		"processes"));
+	idle.mean_s -= optimizer.mean_s + outside.mean_s;
 	const char *evidence =
 		lk_arena_printf(&work->arena,
 	                    "gaps ended by a late launch: %.0f a step; launch call %s and kernel %s "
@@ -204,18 +262,82 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	char time[32];
 	struct spread h2d = spread_of(work, offsetof(lk_explain_rank, h2d_exposed_ns)),
 				  all = spread_of(work, offsetof(lk_explain_rank, h2d_ns)),
+				  pinned = spread_of(work, offsetof(lk_explain_rank, pinned_exposed_ns)),
+				  pageable = spread_of(work, offsetof(lk_explain_rank, pageable_exposed_ns)),
+				  both = spread_of(work, offsetof(lk_explain_rank, pageable_h2d_ns)),
 				  any = spread_of(work, offsetof(lk_explain_rank, exposed_memory_ns));
 	const char *evidence = lk_arena_printf(
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
-	LK_TRY(stalls_add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
-	                  "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
-	any.mean_s -= h2d.mean_s;
+	LK_TRY(stalls_add(
+		work, err, "copies", -1, h2d.mean_s - both.mean_s, "host to device", evidence,
+		2 * pinned.mean_s > h2d.mean_s
+			? "keep on the device what comes again, or prefetch it on a separate stream while "
+			  "something computes; its memory is page-locked already"
+			: "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
+	evidence = lk_arena_printf(&work->arena,
+	                           "copies from and to pageable memory while nothing computes: the "
+	                           "driver copies twice, and the host waits%s",
+	                           worst(work, &pageable));
+	LK_TRY(stalls_add(work, err, "copies", -1, pageable.mean_s, "pageable memory", evidence,
+	                  "pinned memory (pin_memory) and non_blocking=True: copies are faster, run "
+	                  "in both directions at once and while something computes"));
 	evidence =
 		lk_arena_printf(&work->arena, "other copies and fills of memory, while nothing computes%s",
 	                    worst(work, &any));
+	any.mean_s -= h2d.mean_s + pageable.mean_s - both.mean_s;
 	return stalls_add(work, err, "copies", -1, any.mean_s, "other", evidence,
 	                  "avoid .cpu(), .contiguous() and zero-filling in the loop");
+}
+
+/* ---- slow kernels ---- */
+
+/* Kernels that stay this far below their roof are slow; good ones reach the second share. Kernels
+ * shorter than 20 us take what a launch takes, whatever they do. */
+static const struct {
+	double slow, good;
+} roofs[] = {{0.35, 0.7 /* of products */}, {0.5, 0.8 /* of the bandwidth of memory */}};
+static const double SHORT_KERNEL_NS = 20000;
+/* The share of a step from which one is worth looking at. */
+static const double LEAST_SLOW = 0.02;
+
+/* The part of kernels' time that the device computes, as kernels may overlap. */
+static double stalls_kernel_share(const lk_explain_work *work) {
+	double compute = 0, kernels = 0;
+	for (int i = 0; i < work->result.rank_count; i++)
+		compute += (double)work->result.ranks[i].compute_ns;
+	for (int i = 0; i < work->result.kernel_count; i++)
+		if (work->result.kernel[i].type == LK_WORK_COMPUTATION)
+			kernels += work->result.kernel[i].time.total_ns;
+	return kernels > compute ? compute / kernels : 1;
+}
+
+static lk_status slow_kernel(lk_explain_work *work, const lk_explain_shaped *shaped,
+                             lk_error *err) {
+	/* of other operations it is less sure what a good kernel reads, writes and computes */
+	const char *sure = shaped->memory_bound ? "elementwise" : "gemm";
+	double mean = shaped->count ? shaped->total_ns / (double)shaped->count : 0;
+	if (isnan(shaped->roof) || mean < SHORT_KERNEL_NS || strcmp(shaped->kind, sure) != 0 ||
+	    shaped->roof >= roofs[shaped->memory_bound].slow)
+		return LK_OK;
+	double lost = shaped->total_ns * (1 - shaped->roof / roofs[shaped->memory_bound].good) *
+	              stalls_kernel_share(work) * 1e-9 / stalls_rank_steps(work);
+	if (lost < LEAST_SLOW * work->result.step_s) return LK_OK;
+	char time[32];
+	const char *evidence =
+		lk_arena_printf(&work->arena,
+	                    "%s of %.120s takes %s on average, %.0f %% of what the %s of the %s "
+	                    "allows; longest kernel: %.80s",
+	                    shaped->operation, shaped->shapes, ms(mean * 1e-9, time),
+	                    100 * shaped->roof, shaped->memory_bound ? "memory bandwidth" : "peak",
+	                    work->result.held_against, shaped->kernel);
+	return stalls_add(work, err, "slow kernel", -1, lost,
+	                  lk_arena_strdup(&work->arena, shaped->operation), evidence,
+	                  shaped->memory_bound
+	                      ? "contiguous tensors of one layout (strides, .contiguous() once), or a "
+	                        "kernel that reads and writes less"
+	                      : "shapes that are multiples of 64, a lower precision (TF32, bf16), or "
+	                        "another kernel");
 }
 
 /* ---- communication ---- */
@@ -312,6 +434,8 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 	for (int i = 0; i < explanation->straggler_count; i++) {
 		const lk_explain_straggler *explain_straggler = &explanation->stragglers[i];
 		if (explain_straggler->last &&
+		    (double)explain_straggler->last >=
+		        STRAGGLER_LAST * (double)explain_straggler->collectives &&
 		    (double)explain_straggler->caused_ns > STRAGGLER_SHARE * all) {
 			LK_TRY(straggler(work, explain_straggler, err));
 			continue;
@@ -360,10 +484,14 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 	work->result.processors = on_processors(work);
 	if (work->result.kernels) {
 		LK_TRY(data_loading(work, err));
+		for (size_t i = 0; i < sizeof host_stalls / sizeof *host_stalls; i++)
+			LK_TRY(stalls_host(work, &host_stalls[i], err));
 		LK_TRY(synchronisation(work, err));
 		LK_TRY(launching(work, err));
 		LK_TRY(stalls_device_gaps(work, err));
 		LK_TRY(copying(work, err));
+		for (int i = 0; i < work->result.shaped_count; i++)
+			LK_TRY(slow_kernel(work, &work->result.shaped[i], err));
 		for (int i = 0; i < work->result.comm_count; i++)
 			LK_TRY(stalls_communication(work, &work->result.comm[i], err));
 		LK_TRY(stalls_stragglers(work, err));

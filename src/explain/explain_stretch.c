@@ -6,7 +6,8 @@
 #include "explain/explain.h"
 #include "base/check.h"
 
-const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL};
+const char *const lk_stretch_causes[] = {
+	"launch", "sync", "data loading", "one-off", "allocation", "preprocessing", NULL};
 
 /* Stretches that cost less than a thousandth of the analysed time are dropped. */
 static const int64_t KEPT_PART = 1000;

@@ -49,6 +49,8 @@ lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *req
 
 /* The device named by the first capture, or NULL. */
 const lk_device *lk_traced_device(const lk_traces *traces);
+/* Any device, for changes to which it does not matter on which the trace ran. */
+const lk_device *lk_traced_stand_in(void);
 
 /* Duration of a lifted graph's step in a sequence of steps: for each program the longer of two
  * times, averaged over programs. The host's: from the program's start to its "end of step". The

@@ -136,9 +136,38 @@ lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *req
 	return lk_inputs_find(arena, verb, request, files, (int)found, out, err);
 }
 
+const lk_device *lk_traced_stand_in(void) {
+	return lk_device_find("a100-sxm-80");
+}
+
+/* Whether memory and multiprocessors are those of the trace's device, which must state its
+ * memory. */
+static bool traced_fits(const lk_device *device, const lk_capture *capture) {
+	double memory = capture->device_bytes / device->memory_bytes;
+	return memory > 0.9 && memory < 1.1 && (!capture->sms || capture->sms == device->sms);
+}
+
+/* Drivers name variants that the catalogue does not: "Tesla V100-DGXS-32GB", "AMD Instinct MI300X
+ * VF". Such a name is that of a known device without one of its words, if the hardware agrees. */
+static const lk_device *traced_device_by_part(const lk_capture *capture, const char *name) {
+	static const char between[] = " -";
+	char part[128];
+	for (const char *word = name + strcspn(name, between); *word && strlen(name) < sizeof part;) {
+		size_t length = 1 + strcspn(word + 1, between);
+		snprintf(part, sizeof part, "%.*s%s", (int)(word - name), name, word + length);
+		const lk_device *device = lk_device_find(part);
+		if (device && traced_fits(device, capture)) return device;
+		word += length;
+	}
+	return NULL;
+}
+
 const lk_device *lk_traced_device(const lk_traces *traces) {
 	const lk_capture *capture = traces->capture[0];
-	return capture->device ? lk_device_find(lk_capture_text(capture, capture->device)) : NULL;
+	if (!capture->device) return NULL;
+	const char *name = lk_capture_text(capture, capture->device);
+	const lk_device *device = lk_device_find(name);
+	return device ? device : traced_device_by_part(capture, name);
 }
 
 /* One program's times; 0 if nothing of the kind ran. */

@@ -49,7 +49,8 @@ typedef struct lk_whatif_key {
 	bool what; /* a name follows: "op:NAME=0.8x" */
 	lk_status (*apply)(lk_scenario *s, const char *what, const char *value, lk_error *err);
 	const char *form, *help;
-	bool ranks; /* changes the number of ranks */
+	bool ranks;    /* changes the number of ranks */
+	bool measured; /* changes times as they were measured: on which device does not matter */
 } lk_whatif_key;
 extern const lk_whatif_key lk_whatif_keys[];
 extern const int lk_whatif_key_count;

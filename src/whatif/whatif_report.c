@@ -46,6 +46,13 @@ struct origin {
 	double replay_error;     /* 0 unknown */
 };
 
+static bool only_measured(const struct answer *answer) {
+	for (size_t g = 0; g < answer->group_count; g++)
+		for (size_t i = 0; i < answer->groups[g].count; i++)
+			if (!answer->groups[g].at[i].key->measured) return false;
+	return answer->w.traced;
+}
+
 static lk_status read_site(struct answer *answer, const lk_whatif_request *request,
                            const struct origin *from, lk_whatif_site *out, lk_error *err) {
 	*out = (lk_whatif_site){.stack = request->stack,
@@ -63,6 +70,8 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	                  .origin = from->cluster,
 	                  .device = from->device,
 	                  .ranks = from->ranks};
+	bool named = where.cluster || where.gpu || where.device;
+	if (!named && only_measured(answer)) where.device = lk_traced_stand_in();
 	where.no_gpu = answer->w.traced ? "the traces do not say on which GPU they ran"
 	                                : "a step graph does not say on which GPU it ran";
 	return lk_where_read(&answer->arena, &where, &out->cluster, NULL, err);

@@ -3,6 +3,8 @@
 import decimal
 import gzip
 import json
+import os
+import re
 import sys
 import zlib
 
@@ -11,6 +13,20 @@ CATEGORIES = {'cpu_op': 0, 'operator': 0, 'user_annotation': 1, 'cuda_runtime': 
               'kernel': 3, 'gpu_memcpy': 4, 'memcpy': 4, 'gpu_memset': 5, 'memset': 5, 'cuda_sync': 6}
 BYTES = {'float': 4, 'long': 8, 'long int': 8, 'int': 4, 'signed char': 1, 'unsigned char': 1, 'byte': 1, 'half': 2, 'c10::bfloat16': 2,
          'bfloat16': 2, 'double': 8}
+
+
+# Functions of Python that are kept, as annotations: rows of a table.
+with open(os.path.join(os.path.dirname(__file__), '../../src/trace/capture/host_names.c')) as table:
+    FUNCTIONS = re.findall(r'\{"([^"]+)", (?:NULL|"([^"]*)"), LK_HOST_\w+\}', table.read().split('python_names[]')[1])
+
+
+def kind_of(event):
+    category = event.get('cat', '').lower()
+    function = re.match(r'(.*\): )(\S+)$', event.get('name', '')) if category == 'python_function' else None
+    if function and not function[2].startswith('compiled') and any(
+            function[2].startswith(name) and path in function[1] for name, path in FUNCTIONS):
+        return 1
+    return CATEGORIES.get(category)
 
 
 def ns(us):
@@ -29,16 +45,16 @@ def main(path):
     with gzip.open(path) as file:
         data = json.loads(file.read(), strict=False, parse_float=decimal.Decimal)
     events = [e for e in data['traceEvents']
-              if e.get('ph') == 'X' and 'dur' in e and e.get('cat', '').lower() in CATEGORIES]
+              if e.get('ph') == 'X' and 'dur' in e and kind_of(e) is not None]
     first = min(ns(e['ts']) for e in events)
     for kind, name in enumerate(KINDS):
-        mine = [e for e in events if CATEGORIES[e['cat'].lower()] == kind]
+        mine = [e for e in events if kind_of(e) == kind]
         print(name, len(mine), sum(ns(e['dur']) for e in mine), sum(ns(e['ts']) - first for e in mine),
               sum(zlib.crc32(e['name'].encode()) for e in mine))
-    runtime = {e['args']['correlation']: e for e in reversed(events) if CATEGORIES[e['cat'].lower()] == 2 and e['args'].get('correlation')}
-    device = [e for e in events if CATEGORIES[e['cat'].lower()] in (3, 4, 5)]
+    runtime = {e['args']['correlation']: e for e in reversed(events) if kind_of(e) == 2 and e['args'].get('correlation')}
+    device = [e for e in events if kind_of(e) in (3, 4, 5)]
     print('joined', sum(e['args'].get('correlation') in runtime for e in device))
-    annotations = [e for e in events if CATEGORIES[e['cat'].lower()] == 1 and e['name'].startswith('nccl:')]
+    annotations = [e for e in events if kind_of(e) == 1 and e['name'].startswith('nccl:')]
     kernels = [e for e in device if e['name'].startswith('nccl') or 'all_reduce_kernel' in e['name']]
     elements = size = 0
     for kernel in kernels:

@@ -32,7 +32,9 @@ static void check_steps(const lk_explanation *explanation) {
 		const lk_explain_rank *rank = &explanation->ranks[i];
 		HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 		HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
-		HOLDS(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
+		HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
+		          rank->idle_preparing_ns + rank->idle_sync_ns + rank->idle_host_ns +
+		          rank->idle_other_ns ==
 		      rank->idle_ns);
 		HOLDS(rank->overlap_ns + rank->exposed_communication_ns == rank->communication_ns);
 	}

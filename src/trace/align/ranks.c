@@ -26,11 +26,20 @@ static int32_t number_after(const char *name, const char *word) {
 	return found;
 }
 
-/* "trace.3.json": a short number between dots; dates and process numbers are longer. */
+/* Whether a number follows the dot at `at`, or comes before it: an address, 34.83.195.179, has three
+ * dots so, a version two. */
+static bool between_numbers(const char *name, const char *at) {
+	return at > name && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]);
+}
+
+/* "trace.3.json": a short number between dots; dates and process numbers are longer, and those of
+ * addresses and versions have other numbers beside them. */
 static int32_t number_between_dots(const char *name) {
 	for (const char *at = name; (at = strchr(at, '.')); at++) {
 		size_t digits = strspn(at + 1, "0123456789");
-		if (digits > 0 && digits < 6 && at[1 + digits] == '.')
+		const char *end = at + 1 + digits;
+		if (digits > 0 && digits < 6 && *end == '.' && !between_numbers(name, at) &&
+		    !between_numbers(name, end))
 			return (int32_t)strtol(at + 1, NULL, 10);
 	}
 	return -1;
@@ -57,7 +66,7 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 		for (; at < n && taken[at] <= next; at++)
 			if (taken[at] == next) next++;
 		traces->capture[i]->rank = next++;
-		if (traces->count > 1)
+		if (traces->count > 1 && traces->capture[i]->parts < 2)
 			lk_traces_warn(
 				traces, "%s: neither the file nor its name says which rank it is; taken as rank %d",
 				traces->capture[i]->path, next - 1);
@@ -75,7 +84,7 @@ static int traces_by_rank(const void *a, const void *b) {
 
 lk_status lk_traces_find_ranks(lk_traces *traces, lk_error *err) {
 	for (uint32_t i = 0; i < traces->count; i++)
-		if (traces->capture[i]->rank < 0)
+		if (traces->capture[i]->rank < 0 && traces->capture[i]->parts < 2)
 			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
 	LK_TRY(number_rest(traces, err));
 	lk_sort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);

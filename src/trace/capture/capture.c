@@ -39,6 +39,7 @@ lk_capture *lk_capture_new(const char *path, const char *format) {
 
 void lk_capture_free(lk_capture *capture) {
 	if (!capture) return;
+	lk_capture_free(capture->next);
 #define FREE(type, name) free(capture->name);
 	COLUMNS(FREE)
 #undef FREE

@@ -113,19 +113,21 @@ typedef struct lk_capture_group {
 } lk_capture_group;
 
 typedef struct lk_capture {
-	const char *path;    /* where it was read from */
-	const char *format;  /* "Kineto JSON", "Nsight Systems SQLite" */
-	int32_t rank, world; /* -1 and 0: unknown */
-	uint32_t backend;    /* interned "nccl", "gloo"; 0 unknown */
-	uint32_t device;     /* interned name of the device used; 0 none or unknown */
-	int32_t sms;         /* of the device; 0 unknown */
-	double device_bytes; /* of its memory; 0 unknown */
-	bool processor;      /* a program without a device, whose processor is shown as one
+	const char *path;        /* where it was read from */
+	const char *format;      /* "Kineto JSON", "Nsight Systems SQLite" */
+	int32_t rank, world;     /* -1 and 0: unknown */
+	uint32_t backend;        /* interned "nccl", "gloo"; 0 unknown */
+	uint32_t device;         /* interned name of the device used; 0 none or unknown */
+	int32_t sms;             /* of the device; 0 unknown */
+	double device_bytes;     /* of its memory; 0 unknown */
+	bool processor;          /* a program without a device, whose processor is shown as one
 	                        (trace/read/recorded.c) */
-	int64_t origin_ns;   /* time 0 */
-	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
-	const char *host;    /* its processes share one clock; NULL unknown */
-	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
+	int64_t origin_ns;       /* time 0 */
+	bool absolute;           /* origin_ns counts from 1970, so that hosts can be compared */
+	const char *host;        /* its processes share one clock; NULL unknown */
+	int64_t host_ns;         /* time 0 on the clock that counts from the host's start */
+	struct lk_capture *next; /* a further rank of the same file, owned; NULL: none */
+	uint32_t parts;          /* ranks that the file holds; 0: one */
 	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
 	                  communication times mean nothing */
 	bool whole;    /* holds every communication from the program's start, as recordings do; a
@@ -178,13 +180,15 @@ typedef struct lk_event {
 
 /* Limits of reading; 0: the default in brackets. */
 typedef struct lk_read_limits {
-	uint64_t bytes;  /* decompressed [64 GiB] */
-	uint64_t events; /* kept [1e9] */
-	uint64_t names;  /* different names and shapes [16 million] */
-	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
+	uint64_t bytes;        /* decompressed [64 GiB] */
+	uint64_t events;       /* kept [1e9] */
+	uint64_t names;        /* different names and shapes [16 million] */
+	bool shapes;           /* keep `Input Dims` and `Input type` (whatif needs them) */
+	uint64_t shapes_below; /* keep them also if the files are on disk at most so large together */
 } lk_read_limits;
 
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory runs out */
+/* Free it and those that follow it in its file. */
 void lk_capture_free(lk_capture *capture);
 /* The lane of a process and thread, or device and stream; LK_NONE when memory runs out or there are
  * over 65,000. */
@@ -263,6 +267,24 @@ int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
 /* Whether device work has the name of a communication kernel, see lk_comm_kernel. */
 bool lk_work_communicates(const lk_capture *capture, uint32_t event);
+
+/* ---- host_names: what the host does in an event, by its name. */
+
+/* Work of the host that keeps a device idle for other reasons than launches. */
+enum {
+	LK_HOST_LOADS = 1,           /* a data loader */
+	LK_HOST_ONCE = 2,            /* compiles, loads modules, tunes, captures a graph: once */
+	LK_HOST_ALLOCATES = 4,       /* allocates memory from the driver, or gives it back ... */
+	LK_HOST_FREES = 8,           /* ... the latter */
+	LK_HOST_PREPARES = 16,       /* makes inputs: decodes, tokenizes */
+	LK_HOST_BEGINS_CAPTURE = 32, /* of a graph */
+	LK_HOST_ENDS_CAPTURE = 64,
+	LK_HOST_AWAITS = 128, /* waits for results, in the framework */
+};
+/* The above of the name of an operation, annotation or call; 0 for most. */
+unsigned lk_host_work(const char *name);
+/* Likewise of a Python function as profilers name it, "file.py(12): function", of so many bytes. */
+unsigned lk_python_work(const char *name, size_t length);
 
 /* ---- comm_names: names that libraries and frameworks give to communication. */
 

@@ -72,7 +72,7 @@ static const struct key categories[] = {
 	CATEGORY_OF("mtia_ccp_events", LK_KINETO_MTIA),
 	CATEGORY_OF("mtia_insight", LK_KINETO_MTIA),
 	/* Frequent categories that are not needed; unknown ones are not either. */
-	CATEGORY_OF("python_function", LK_KINETO_USELESS),
+	CATEGORY_OF("python_function", LK_KINETO_PYTHON),
 	CATEGORY_OF("ac2g", LK_KINETO_USELESS),
 	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),
 	CATEGORY_OF("gpu_user_annotation", LK_KINETO_USELESS),
@@ -376,9 +376,16 @@ static bool read_phase(struct cursor *cursor, char *out) {
 	return true;
 }
 
-/* Whether phase and category so far rule the event out. Metadata name lanes; B and E are a call and
- * its return, and the E has no category. */
-static bool useless(const lk_kineto_fields *fields) {
+/* Python functions are kept if their names tell what the host does. */
+static void judge_function(lk_kineto_fields *fields) {
+	bool kept = lk_python_work(fields->name.at, fields->name.length) != 0;
+	fields->kind = kept ? LK_EVENT_NOTE : LK_KINETO_USELESS;
+}
+
+/* Whether phase, category and name so far rule the event out. Metadata name lanes; B and E are a
+ * call and its return, and the E has no category. */
+static bool useless(lk_kineto_fields *fields) {
+	if (fields->kind == LK_KINETO_PYTHON && fields->name.at) judge_function(fields);
 	if (fields->ph == 'X') return fields->kind >= LK_KINETO_USELESS;
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
 }
@@ -489,7 +496,7 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 		}
 		if (!(i < 0 ? event_read_value(&c, &unneeded) : event_read_member(&c, &event_keys[i])))
 			break;
-		if (i >= 0 && event_keys[i].how <= CATEGORY && useless(fields)) {
+		if (i >= 0 && event_keys[i].how <= TEXT && useless(fields)) {
 			*at = c.p;
 			*depth = 1;
 			return LK_EVENT_USELESS;

@@ -123,6 +123,7 @@ typedef struct lk_slice {
 /* Categories beyond lk_event_kind. */
 enum {
 	LK_KINETO_UNKNOWN = LK_EVENT_KINDS,
+	LK_KINETO_PYTHON, /* a function, which counts as an annotation where its name tells work */
 	LK_KINETO_USELESS,
 	LK_KINETO_MTIA /* of an accelerator that is not supported */
 };
@@ -135,7 +136,7 @@ enum {
 
 typedef struct lk_kineto_fields {
 	char ph;
-	uint8_t kind; /* lk_event_kind, LK_KINETO_UNKNOWN or _USELESS */
+	uint8_t kind; /* lk_event_kind, LK_KINETO_UNKNOWN, _PYTHON or _USELESS */
 	int64_t start_ns, dur_ns;
 	int64_t process, thread;
 	lk_slice name, process_text, thread_text;

@@ -1,6 +1,7 @@
 /* capture_read.c: a file of any format, recognised by its content (trace_kind.c). */
 #include <string.h>
 
+#include "base/arena.h"
 #include "io/archive.h"
 #include "io/json.h"
 #include "trace/kineto/kineto.h"
@@ -35,6 +36,15 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 	}
 }
 
+/* Ranks of one file share its clock. */
+static lk_status finish_rank(lk_capture *capture, lk_error *err) {
+	LK_TRY(lk_capture_finish(capture, err));
+	if (capture->parts < 2) return LK_OK;
+	capture->host = lk_arena_strdup(&capture->arena, capture->path);
+	capture->host_ns = capture->origin_ns;
+	return capture->host ? LK_OK : lk_oom(err);
+}
+
 static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *path,
                               const lk_read_limits *limits, lk_capture **out, lk_error *err) {
 	const char *format = "Kineto JSON"; /* those of databases are set by their readers */
@@ -43,7 +53,8 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	if (kind == LK_TRACE_ROCPROF) format = "rocprof JSON";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
-	if (status == LK_OK) status = lk_capture_finish(capture, err);
+	for (lk_capture *rank = capture; rank && status == LK_OK; rank = rank->next)
+		status = finish_rank(rank, err);
 	if (status != LK_OK) lk_capture_free(capture);
 	else *out = capture;
 	return status;

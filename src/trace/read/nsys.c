@@ -4,12 +4,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/intervals.h"
 #include "base/text.h"
-#include "base/noun.h"
 #include "base/sort.h"
 #include "trace/read/database.h"
 
-enum { PROCESSES = 1024, PUSH_POP = 59 };
+enum {
+	RANKS = 1024,
+	FEW_KERNELS = 20, /* a twentieth of those of another rank */
+	PUSH_POP = 59
+};
 
 /* Later times are invalid. */
 #define LAST_NS (INT64_C(1) << 61)
@@ -26,12 +30,13 @@ struct reader {
 	lk_capture *capture;
 	lk_error *err;
 	LK_VEC(struct text_id) texts; /* StringIds, by id */
-	int64_t process;              /* the process to read; -1: all */
-	struct {
-		int64_t process, kernels;
-	} processes[PROCESSES];
-	int process_count;
-	uint64_t strange; /* rows with invalid times */
+	struct nsys_rank {
+		int64_t process, device, kernels;
+	} ranks[RANKS];
+	int rank_count;
+	bool several;                 /* some of them, or others, are in the report */
+	const struct nsys_rank *rank; /* the one to read; NULL: everything */
+	uint64_t strange;             /* rows with invalid times */
 };
 
 /* ---- texts ---- */
@@ -86,8 +91,8 @@ static int64_t thread_of(int64_t global) {
 }
 
 static bool other_process(const struct reader *reader, sqlite3_stmt *row, int column) {
-	return reader->process >= 0 && lk_sqlite.column_type(row, column) != SQLITE_NULL &&
-	       process_of(lk_sqlite.column_int64(row, column)) != reader->process;
+	return reader->rank && lk_sqlite.column_type(row, column) != SQLITE_NULL &&
+	       process_of(lk_sqlite.column_int64(row, column)) != reader->rank->process;
 }
 
 /* Read start and end from columns 0 and 1; false if they are invalid. */
@@ -112,8 +117,8 @@ enum { AT_DEVICE = 2, AT_STREAM, AT_CORRELATION, AT_PROCESS, AT_OWN };
 
 static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "demangledName",
                                                                 "shortName"};
-static const char *const memcpy_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes",
-                                                                "copyKind"};
+static const char *const memcpy_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes", "copyKind",
+                                                                "srcKind", "dstKind"};
 static const char *const memset_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes"};
 static const char *const sync_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "syncType"};
 static const char *const runtime_columns[LK_DATABASE_COLUMNS] = {"start", "end", "globalTid",
@@ -128,7 +133,9 @@ static const char *const start_columns[LK_DATABASE_COLUMNS] = {"utcEpochNs"};
 static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind,
                          lk_event *event) {
 	*event = (lk_event){.kind = kind};
-	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
+	bool other = reader->rank && lk_database_whole(row, AT_DEVICE, 0) != reader->rank->device;
+	if (other || other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event))
+		return false;
 	event->correlation = (uint32_t)lk_database_whole(row, AT_CORRELATION, 0);
 	event->lane = lk_capture_lane(reader->capture, true, lk_database_whole(row, AT_DEVICE, 0),
 	                              lk_database_whole(row, AT_STREAM, 0));
@@ -145,6 +152,14 @@ static lk_status read_kernel(void *context, sqlite3_stmt *row) {
 	return nsys_add(reader, &event, &place);
 }
 
+/* The kind of memory in a column, as Kineto names it; NULL unknown. Ids are those of the table
+ * ENUM_CUDA_MEM_KIND. */
+static const char *nsys_memory(sqlite3_stmt *row, int column) {
+	static const char *const kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed"};
+	int64_t kind = lk_database_whole(row, column, -1);
+	return kind >= 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kinds[kind] : NULL;
+}
+
 static lk_status read_memcpy(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
 	/* CUpti_ActivityMemcpyKind */
@@ -157,9 +172,13 @@ static lk_status read_memcpy(void *context, sqlite3_stmt *row) {
 	int64_t kind = lk_database_whole(row, AT_OWN + 1, 0);
 	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
 	event.bytes = lk_database_whole(row, AT_OWN, 0);
-	LK_TRY(nsys_intern(reader,
-	                   kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
-	                   &event.name));
+	const char *what = kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0];
+	const char *from = nsys_memory(row, AT_OWN + 2), *to = nsys_memory(row, AT_OWN + 3);
+	char name[80];
+	lk_text text = lk_text_begin(name, sizeof name);
+	lk_text_add(&text, "%s", what);
+	if (from && to) lk_text_add(&text, " (%s -> %s)", from, to);
+	LK_TRY(nsys_intern(reader, name, &event.name));
 	return nsys_add(reader, &event, &place);
 }
 
@@ -230,30 +249,38 @@ static lk_status nsys_read_range(void *context, sqlite3_stmt *row) {
 
 /* ---- head ---- */
 
-static lk_status count_process(void *context, sqlite3_stmt *row) {
+static lk_status count_rank(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
 	int at = 0;
 	if (lk_sqlite.column_type(row, AT_PROCESS) == SQLITE_NULL) return LK_OK;
-	int64_t process = process_of(lk_sqlite.column_int64(row, AT_PROCESS));
-	while (at < reader->process_count && reader->processes[at].process != process) at++;
-	if (at == PROCESSES) return LK_OK;
-	if (at == reader->process_count) reader->processes[reader->process_count++].process = process;
-	reader->processes[at].kernels++;
+	int64_t process = process_of(lk_sqlite.column_int64(row, AT_PROCESS)),
+			device = lk_database_whole(row, AT_DEVICE, 0);
+	while (at < reader->rank_count &&
+	       (reader->ranks[at].process != process || reader->ranks[at].device != device))
+		at++;
+	if (at == RANKS) return LK_OK;
+	if (at == reader->rank_count)
+		reader->ranks[reader->rank_count++] = (struct nsys_rank){process, device, 0};
+	reader->ranks[at].kernels++;
 	return LK_OK;
 }
 
-static lk_status choose_process(struct reader *reader) {
-	int best = 0;
-	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns,
-	                        count_process, reader));
-	for (int i = 1; i < reader->process_count; i++)
-		if (reader->processes[i].kernels > reader->processes[best].kernels) best = i;
-	reader->process = reader->process_count > 1 ? reader->processes[best].process : -1;
-	if (reader->process_count > 1)
-		lk_capture_warn(
-			reader->capture, "the report holds %d %s; read is process %lld, which has most kernels",
-			reader->process_count, lk_noun(reader->process_count, "process", "processes"),
-			(long long)reader->process);
+LK_ORDER_BY(nsys_ranks_order, struct nsys_rank, device, process)
+
+/* Each process on each device is a rank, in the order of devices. Those with few kernels are not:
+ * they read something back, or look at what there is. */
+static lk_status find_ranks(struct reader *reader) {
+	int64_t most = 0;
+	int kept = 0;
+	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, count_rank,
+	                        reader));
+	reader->several = reader->rank_count > 1;
+	for (int i = 0; i < reader->rank_count; i++) most = lk_later(most, reader->ranks[i].kernels);
+	for (int i = 0; i < reader->rank_count; i++)
+		if (reader->ranks[i].kernels * FEW_KERNELS >= most)
+			reader->ranks[kept++] = reader->ranks[i];
+	reader->rank_count = kept;
+	lk_sort(reader->ranks, (size_t)kept, sizeof *reader->ranks, nsys_ranks_order);
 	return LK_OK;
 }
 
@@ -277,13 +304,14 @@ static lk_status read_start(void *context, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-static lk_status nsys_read_all(struct reader *reader) {
+/* Read one rank, or everything where the report does not tell ranks apart. */
+static lk_status nsys_read_rank(struct reader *reader) {
+	reader->texts.count = 0;
 	LK_TRY(lk_database_scan(&reader->db, "StringIds", text_columns, nsys_read_text, reader));
 	lk_sort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, nsys_by_id);
 	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_GPU", gpu_columns, read_gpu, reader));
 	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_SESSION_START_TIME", start_columns,
 	                        read_start, reader));
-	LK_TRY(choose_process(reader));
 	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_KERNEL", kernel_columns, read_kernel,
 	                        reader));
 	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_MEMCPY", memcpy_columns, read_memcpy,
@@ -295,6 +323,23 @@ static lk_status nsys_read_all(struct reader *reader) {
 	LK_TRY(lk_database_scan(&reader->db, "CUPTI_ACTIVITY_KIND_RUNTIME", runtime_columns,
 	                        read_runtime, reader));
 	return lk_database_scan(&reader->db, "NVTX_EVENTS", nvtx_columns, nsys_read_range, reader);
+}
+
+static lk_status nsys_read_all(struct reader *reader) {
+	LK_TRY(find_ranks(reader));
+	reader->capture->parts = (uint32_t)reader->rank_count;
+	if (!reader->several) return nsys_read_rank(reader);
+	for (int i = 0; i < reader->rank_count; i++) {
+		reader->rank = &reader->ranks[i];
+		if (i) {
+			lk_capture *next = lk_capture_new(reader->path, reader->capture->format);
+			if (!next) return lk_oom(reader->err);
+			next->parts = reader->capture->parts;
+			reader->capture = reader->capture->next = next;
+		}
+		LK_TRY(nsys_read_rank(reader));
+	}
+	return LK_OK;
 }
 
 static lk_status check_found(const struct reader *reader) {

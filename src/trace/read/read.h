@@ -10,7 +10,7 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-/* Read a file of any format, recognised by its content: sets one of *capture and *works, the other
+/* Read a file of any format, recognised by its content, with all its ranks (lk_capture.next): sets one of *capture and *works, the other
  * is NULL. Oddities become warnings if a result is possible. `found` in a folder or an archive: if
  * it is another kind of file, both are NULL. `limits` may be NULL. */
 lk_status lk_trace_read(const char *path, bool found, const lk_read_limits *limits,
@@ -67,14 +67,15 @@ static inline bool lk_trace_is_works(lk_trace_kind kind) {
 
 /* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
 
-/* Add everything of the file to a new capture; the caller finishes it. */
+/* Add everything of the file to a new capture, and to captures that follow it if the process drives
+ * several devices; the caller finishes them. */
 lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
 
 /* ---- nsys: Nsight Systems' export to SQLite. */
 
-/* Read the database at `path` into a new capture, which the caller finishes. Of a report of several
- * processes, reads the one with most kernels, with a warning. */
+/* Read the database at `path` into a new capture, and captures that follow it for further processes
+ * and devices of the report; the caller finishes them. */
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                        lk_error *err);
 

@@ -212,26 +212,48 @@ lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_
 struct reading {
 	const names *files;
 	const lk_read_limits *limits;
+	uint64_t bytes; /* of the files on disk */
 	lk_trace_files *out;
 };
+
+static uint64_t bytes_of(const names *files) {
+	uint64_t bytes = 0;
+	struct stat info;
+	for (size_t i = 0; i < files->count; i++)
+		bytes += stat(files->at[i].path, &info) == 0 ? (uint64_t)info.st_size : UINT32_MAX;
+	return bytes;
+}
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
 	struct reading *reading = context;
 	const struct file_name *file = &reading->files->at[job];
-	return lk_trace_read(file->path, file->found, reading->limits, &reading->out->capture[job],
+	lk_read_limits limits = reading->limits ? *reading->limits : (lk_read_limits){.shapes = true};
+	limits.shapes |= reading->bytes <= limits.shapes_below;
+	return lk_trace_read(file->path, file->found, &limits, &reading->out->capture[job],
 	                     &reading->out->works[job], err);
 }
 
-/* Close the gaps: each file had its own place in both lists. */
-static void close_ranks(lk_trace_files *files, size_t count) {
+/* Close the gaps, as each file had its own place in both lists, and list the ranks of a file one by
+ * one. */
+static lk_status close_ranks(lk_trace_files *files, size_t count, lk_error *err) {
+	size_t ranks = 1;
+	for (size_t i = 0; i < count; i++)
+		for (const lk_capture *at = files->capture[i]; at; at = at->next) ranks++;
+	lk_capture **all = calloc(ranks, sizeof(lk_capture *));
 	for (size_t i = 0; i < count; i++) {
-		lk_capture *capture = files->capture[i];
 		lk_works *works = files->works[i];
-		files->capture[i] = NULL;
 		files->works[i] = NULL;
-		if (capture) files->capture[files->captures++] = capture;
 		if (works) files->works[files->work_count++] = works;
+		for (lk_capture *at = files->capture[i], *next; at; at = next) {
+			next = all ? at->next : NULL;
+			if (all) at->next = NULL;
+			if (all) all[files->captures++] = at;
+			else lk_capture_free(at);
+		}
 	}
+	free(files->capture);
+	files->capture = all;
+	return all ? LK_OK : lk_oom(err);
 }
 
 enum {
@@ -250,11 +272,14 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
                                 lk_trace_files *out, lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
 	                        .works = calloc(files->count, sizeof *out->works)};
-	struct reading r = {.files = files, .limits = limits, .out = out};
+	struct reading r = {.files = files, .limits = limits, .bytes = bytes_of(files), .out = out};
 	lk_status status = out->capture && out->works
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
-	if (out->capture && out->works) close_ranks(out, files->count);
+	if (out->capture && out->works) {
+		lk_status closed = close_ranks(out, files->count, status == LK_OK ? err : NULL);
+		if (status == LK_OK) status = closed;
+	}
 	if (status == LK_OK) share_names(out);
 	lk_heap_give_back();
 	if (status == LK_OK && out->captures + out->work_count == 0) {

@@ -7,8 +7,7 @@
  *
  * In a device's plane (/device:GPU:0) the lines "Stream #..." are its streams; its line "Steps" has
  * the steps, if a tool added it; its other lines repeat the work by module, operation and name. One
- * process drives several devices, which run the same program: the one with the longest plane is
- * read. Lines of hosts are threads, the same one in each plane that has its number; their events
+ * process drives several devices, which run the same program: each is a rank. Lines of hosts are threads, the same one in each plane that has its number; their events
  * with a correlation_id are calls of the runtime, and those with a step_num are steps.
  *
  * Hosts run ahead of their devices, so steps marked on the host may end before their work begins.
@@ -19,7 +18,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/noun.h"
 #include "base/sort.h"
 #include "io/protobuf.h"
 #include "trace/read/read.h"
@@ -71,6 +69,7 @@ struct xplane {
 	bool device_steps;                        /* steps come from the device's own line */
 	xplane_steps steps;
 	LK_VEC(struct xplane_piece) pieces; /* kernels of programs */
+	LK_VEC(lk_proto) devices;           /* planes of GPUs that worked */
 	int64_t planes;
 	uint64_t strange;
 };
@@ -350,62 +349,6 @@ static bool xplane_is_host(const lk_proto *name) {
 	       !xplane_is(name, "/host:python-tracer");
 }
 
-/* The longest plane of a GPU, which is the one read; whether there are others. */
-static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *chosen) {
-	lk_proto_field field;
-	int devices = 0;
-	*chosen = (lk_proto){0};
-	while (lk_proto_next(&space, &field)) {
-		if (field.number != 1 || field.type != LK_WIRE_BYTES) continue;
-		if (++reader->planes > MOST_PLANES) return xplane_damaged(reader);
-		lk_proto name = xplane_plane_name(field.bytes);
-		if (xplane_begins(&name, "/device:TPU:")) {
-			lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path,
-			        "is a trace of TPUs: not supported");
-			return lk_hint(reader->err, "give one of GPUs");
-		}
-		if (!xplane_begins(&name, gpu_plane)) continue;
-		devices++;
-		if (!chosen->at || lk_proto_size(&field.bytes) > lk_proto_size(chosen))
-			*chosen = field.bytes;
-	}
-	if (space.broken)
-		lk_capture_damage(reader->capture, 1,
-		                  "the file is cut off in plane %lld; what is before it counts",
-		                  (long long)reader->planes + 1);
-	if (!chosen->at) return LK_OK;
-	char name[64];
-	lk_proto text = xplane_plane_name(*chosen);
-	xplane_text(&text, name, sizeof name);
-	long number = strtol(name + strlen(gpu_plane), NULL, 10);
-	reader->device = number >= 0 && number < 4096 ? number : 0;
-	if (devices > 1)
-		lk_capture_warn(reader->capture, "the process drives %d %s; read is GPU %lld", devices,
-		                lk_noun(devices, "GPU", "GPUs"), (long long)reader->device);
-	return LK_OK;
-}
-
-static lk_status xplane_read_space(struct xplane *reader, lk_proto space) {
-	lk_proto device;
-	lk_proto_field field;
-	LK_TRY(xplane_choose(reader, space, &device));
-	if (device.at) LK_TRY(xplane_read_plane(reader, device));
-	reader->device = -1;
-	while (lk_proto_next(&space, &field)) {
-		if (field.number != 1 || field.type != LK_WIRE_BYTES) continue;
-		lk_proto name = xplane_plane_name(field.bytes);
-		if (xplane_is_host(&name)) LK_TRY(xplane_read_plane(reader, field.bytes));
-	}
-	if (reader->strange)
-		lk_capture_damage(reader->capture, reader->strange,
-		                  "events without a time or a name, left out: %llu",
-		                  (unsigned long long)reader->strange);
-	if (reader->capture->count) return LK_OK;
-	if (space.broken) return xplane_damaged(reader);
-	lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds no work of GPUs or hosts");
-	return lk_hint(reader->err, "profile with jax.profiler.trace, or TensorFlow's profiler");
-}
-
 /* ---- steps ---- */
 
 LK_ORDER_BY(xplane_by_start, struct xplane_piece, start_ns)
@@ -497,6 +440,93 @@ static lk_status xplane_mark_steps(struct xplane *reader) {
 	return LK_OK;
 }
 
+/* ---- ranks ---- */
+
+/* Whether a plane of a device has streams. */
+static bool xplane_has_work(lk_proto plane) {
+	lk_proto_field field, inner;
+	while (lk_proto_next(&plane, &field)) {
+		if (field.number != 3 || field.type != LK_WIRE_BYTES) continue;
+		while (lk_proto_next(&field.bytes, &inner))
+			if (inner.number == 2 && inner.type == LK_WIRE_BYTES &&
+			    xplane_begins(&inner.bytes, "Stream #"))
+				return true;
+	}
+	return false;
+}
+
+/* Find the planes of GPUs that worked. */
+static lk_status xplane_find_devices(struct xplane *reader, lk_proto space) {
+	lk_proto_field field;
+	while (lk_proto_next(&space, &field)) {
+		if (field.number != 1 || field.type != LK_WIRE_BYTES) continue;
+		if (++reader->planes > MOST_PLANES) return xplane_damaged(reader);
+		lk_proto name = xplane_plane_name(field.bytes);
+		if (xplane_begins(&name, "/device:TPU:")) {
+			lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path,
+			        "is a trace of TPUs: not supported");
+			return lk_hint(reader->err, "give one of GPUs");
+		}
+		if (!xplane_begins(&name, gpu_plane) || !xplane_has_work(field.bytes)) continue;
+		if (!lk_push(&reader->devices)) return lk_oom(reader->err);
+		*lk_last(&reader->devices) = field.bytes;
+	}
+	if (space.broken)
+		lk_capture_damage(reader->capture, 1,
+		                  "the file is cut off in plane %lld; what is before it counts",
+		                  (long long)reader->planes + 1);
+	return LK_OK;
+}
+
+static lk_status xplane_read_device_plane(struct xplane *reader, lk_proto plane) {
+	char name[64];
+	lk_proto text = xplane_plane_name(plane);
+	xplane_text(&text, name, sizeof name);
+	long number = strtol(name + strlen(gpu_plane), NULL, 10);
+	reader->device = number >= 0 && number < 4096 ? number : 0;
+	return xplane_read_plane(reader, plane);
+}
+
+/* Read one rank: a device, unless there is none, and the hosts. */
+static lk_status xplane_read_rank(struct xplane *reader, lk_proto space, size_t device) {
+	lk_proto_field field;
+	reader->steps.count = reader->pieces.count = 0;
+	reader->device_steps = false;
+	if (device < reader->devices.count)
+		LK_TRY(xplane_read_device_plane(reader, reader->devices.at[device]));
+	reader->device = -1;
+	while (lk_proto_next(&space, &field)) {
+		if (field.number != 1 || field.type != LK_WIRE_BYTES) continue;
+		lk_proto name = xplane_plane_name(field.bytes);
+		if (xplane_is_host(&name)) LK_TRY(xplane_read_plane(reader, field.bytes));
+	}
+	if (reader->strange)
+		lk_capture_damage(reader->capture, reader->strange,
+		                  "events without a time or a name, left out: %llu",
+		                  (unsigned long long)reader->strange);
+	reader->strange = 0;
+	if (reader->capture->count) return xplane_mark_steps(reader);
+	if (space.broken) return xplane_damaged(reader);
+	lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "holds no work of GPUs or hosts");
+	return lk_hint(reader->err, "profile with jax.profiler.trace, or TensorFlow's profiler");
+}
+
+static lk_status xplane_read_space(struct xplane *reader, lk_proto space) {
+	LK_TRY(xplane_find_devices(reader, space));
+	reader->capture->parts = (uint32_t)reader->devices.count;
+	for (size_t i = 0; i == 0 || i < reader->devices.count; i++) {
+		if (i) {
+			const lk_capture *before = reader->capture;
+			lk_capture *next = lk_capture_new(before->path, before->format);
+			if (!next) return lk_oom(reader->err);
+			next->parts = before->parts;
+			reader->capture = reader->capture->next = next;
+		}
+		LK_TRY(xplane_read_rank(reader, space, i));
+	}
+	return LK_OK;
+}
+
 lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err) {
 	struct xplane reader = {.capture = capture, .limits = limits, .err = err, .device = -1};
@@ -505,12 +535,12 @@ lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	size_t size;
 	LK_TRY(lk_stream_rest(in, most, &text, &size, err));
 	lk_status status = xplane_read_space(&reader, lk_proto_open(text, size));
-	if (status == LK_OK) status = xplane_mark_steps(&reader);
 	capture->bytes_read = size;
 	lk_vec_free(&reader.events);
 	lk_vec_free(&reader.stats);
 	lk_vec_free(&reader.steps);
 	lk_vec_free(&reader.pieces);
+	lk_vec_free(&reader.devices);
 	free(text);
 	return status;
 }

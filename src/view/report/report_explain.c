@@ -34,6 +34,9 @@ static const struct part parts[] = {
 	{"communication", "communication, exposed", FIELD(exposed_communication_ns)},
 	{"copy", "copies, exposed", FIELD(exposed_memory_ns)},
 	{"data", "idle: data loading", FIELD(idle_data_ns)},
+	{"once", "idle: work done once", FIELD(idle_one_off_ns)},
+	{"alloc", "idle: allocation", FIELD(idle_allocation_ns)},
+	{"inputs", "idle: preprocessing", FIELD(idle_preparing_ns)},
 	{"wait", "idle: host had waited", FIELD(idle_sync_ns)},
 	{"host", "idle: launched too late", FIELD(idle_host_ns)},
 	{"idle", "idle: gaps between kernels", FIELD(idle_other_ns)},
@@ -57,6 +60,9 @@ static double share_of(const lk_explanation *explanation, int k) {
 
 /* ---- the verdict ---- */
 
+/* The share of a step from which a stall is worth a remedy. */
+static const double WORTH_RED = 0.05;
+
 static void explain_put_verdict(lk_report *writer, const lk_explanation *explanation) {
 	const lk_explain_stall *worst = explanation->stall_count ? &explanation->stalls[0] : NULL;
 	char text[TEXT], other[TEXT], headline[LINE], detail[LINE];
@@ -65,9 +71,13 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 	         lk_noun(explanation->step_count, "step", "steps"),
 	         lk_format_thousands((double)explanation->kernels, text, sizeof text),
 	         lk_noun((double)explanation->kernels, "kernel", "kernels"));
-	if (worst) {
+	if (worst && worst->share >= WORTH_RED) {
 		snprintf(headline, sizeof headline, "%.60s: %.150s", worst->kind, worst->what);
 		lk_report_verdict(writer, "no", headline, detail);
+	} else if (worst) {
+		snprintf(headline, sizeof headline, "Nothing larger than %s to gain",
+		         lk_percent(worst->share, other, sizeof other));
+		lk_report_verdict(writer, "yes", headline, detail);
 	} else lk_report_verdict(writer, "yes", "Nothing stalls the step", detail);
 	lk_report_figures(writer);
 	if (!isnan(explanation->step_deviation_s))

@@ -80,13 +80,21 @@ static const lk_answer_field breakdown_fields[] = {
 	{"exposed_communication_ns", "", RANK(exposed_communication_ns), .hidden = true},
 	{"exposed_memory_ns", "", RANK(exposed_memory_ns), .hidden = true},
 	{"idle_data_loading_ns", "", RANK(idle_data_ns), .hidden = true},
+	{"idle_one_off_ns", "", RANK(idle_one_off_ns), .hidden = true},
+	{"idle_allocation_ns", "", RANK(idle_allocation_ns), .hidden = true},
+	{"idle_preprocessing_ns", "", RANK(idle_preparing_ns), .hidden = true},
 	{"idle_sync_ns", "", RANK(idle_sync_ns), .hidden = true},
 	{"idle_host_ns", "", RANK(idle_host_ns), .hidden = true},
+	{"idle_optimizer_ns", "", RANK(idle_optimizer_ns), .hidden = true},
+	{"idle_outside_ns", "", RANK(idle_outside_ns), .hidden = true},
 	{"idle_other_ns", "", RANK(idle_other_ns), .hidden = true},
 	{"data_loading_ns", "", RANK(data_loading_ns), .hidden = true},
 	{"sync_calls_ns", "", RANK(sync_ns), .hidden = true},
 	{"h2d_ns", "", RANK(h2d_ns), .hidden = true},
 	{"h2d_exposed_ns", "", RANK(h2d_exposed_ns), .hidden = true},
+	{"pinned_exposed_ns", "", RANK(pinned_exposed_ns), .hidden = true},
+	{"pageable_exposed_ns", "", RANK(pageable_exposed_ns), .hidden = true},
+	{"pageable_h2d_ns", "", RANK(pageable_h2d_ns), .hidden = true},
 };
 static const lk_answer_record breakdown_record = {LK_RECORD(lk_explain_rank, breakdown_fields)};
 

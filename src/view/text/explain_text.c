@@ -43,6 +43,7 @@ static lk_status put_overview(const lk_explanation *explanation, FILE *out, lk_e
 struct share {
 	const char *title;
 	double ns;
+	bool rare; /* without any, it is left out */
 };
 
 /* Sums over ranks. */
@@ -67,23 +68,28 @@ static void explain_text_put_step(const lk_explanation *explanation, FILE *out) 
 
 static void put_shares(const lk_explanation *explanation, FILE *out) {
 	const struct share shares[] = {
-		{"compute", TOTAL(explanation, compute_ns)},
-		{"exposed comm", TOTAL(explanation, exposed_communication_ns)},
-		{"exposed copies", TOTAL(explanation, exposed_memory_ns)},
-		{"idle:data", TOTAL(explanation, idle_data_ns)},
-		{"idle:sync", TOTAL(explanation, idle_sync_ns)},
-		{"idle:launch", TOTAL(explanation, idle_host_ns)},
-		{"idle:gaps", TOTAL(explanation, idle_other_ns)},
+		{"compute", TOTAL(explanation, compute_ns), false},
+		{"exposed comm", TOTAL(explanation, exposed_communication_ns), false},
+		{"exposed copies", TOTAL(explanation, exposed_memory_ns), false},
+		{"idle:data", TOTAL(explanation, idle_data_ns), false},
+		{"idle:once", TOTAL(explanation, idle_one_off_ns), true},
+		{"idle:alloc", TOTAL(explanation, idle_allocation_ns), true},
+		{"idle:inputs", TOTAL(explanation, idle_preparing_ns), true},
+		{"idle:sync", TOTAL(explanation, idle_sync_ns), false},
+		{"idle:launch", TOTAL(explanation, idle_host_ns), false},
+		{"idle:gaps", TOTAL(explanation, idle_other_ns), false},
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
 	fprintf(out, "%-13s", "");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
+		if (shares[i].ns > 0 || !shares[i].rare)
+			fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
 	fprintf(out, "\n%-13s", explanation->processors ? "share of time" : "share of GPU");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-		fprintf(out, "  %*s", (int)strlen(shares[i].title),
-		        lk_percent(shares[i].ns / whole, text, sizeof text));
+		if (shares[i].ns > 0 || !shares[i].rare)
+			fprintf(out, "  %*s", (int)strlen(shares[i].title),
+			        lk_percent(shares[i].ns / whole, text, sizeof text));
 	fputc('\n', out);
 	if (comm > 0)
 		fprintf(out, "overlap: %s of communication overlapped with computation\n",

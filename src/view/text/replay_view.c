@@ -197,6 +197,8 @@ static void put_summary(const lk_replay *replay, FILE *out) {
 	if (!isnan(replay->baseline_error))
 		fprintf(out, "   (the mean of the others: %s)",
 		        lk_percent(replay->baseline_error, baseline, sizeof baseline));
+	if (strcmp(replay->held_out, "nothing") == 0)
+		fprintf(out, "   (of steps simulated with their own times: nothing is predicted)");
 	fprintf(out, "\n");
 	if (*replay->worst_part && strcmp(replay->held_out, "steps") == 0)
 		fprintf(out, "parts    %s at most, %s\n",

@@ -1,0 +1,152 @@
+/* host_names.c: what the host does in an event, by its name. One row a name; the first row that fits
+ * counts. Python functions are known by file and function ("torch/_dynamo/convert_frame.py(1271):
+ * _compile"); of a profile with stacks they are most events, so readers keep only those of a row. */
+#include <string.h>
+
+#include "base/text.h"
+#include "trace/capture/capture.h"
+
+enum row_how { BEGINS, HAS };
+
+struct host_name {
+	const char *text;
+	enum row_how how;
+	unsigned work;
+	const char *but; /* names that have this are others; NULL none */
+};
+
+/* Names of operations, annotations and calls; case does not matter. */
+static const struct host_name host_names[] = {
+	{"enumerate(DataLoader)#", BEGINS, LK_HOST_LOADS, NULL},
+	{"file:read ", BEGINS, LK_HOST_LOADS, NULL},
+	{"train_dataloader_next", HAS, LK_HOST_LOADS, NULL}, /* Lightning */
+	{"dataloader", BEGINS, LK_HOST_LOADS, NULL},
+	{"data_loading", BEGINS, LK_HOST_LOADS, NULL},
+	{"load_data", HAS, LK_HOST_LOADS, NULL},
+	{"load_batch", HAS, LK_HOST_LOADS, NULL},
+	{"IteratorGetNext", HAS, LK_HOST_LOADS, NULL},    /* tf.data */
+	{"block_until_ready", HAS, LK_HOST_AWAITS, NULL}, /* JAX */
+	{"BlockHostUntil", HAS, LK_HOST_AWAITS, NULL},
+	{"StreamBeginCapture", HAS, LK_HOST_BEGINS_CAPTURE, NULL},
+	{"StreamEndCapture", HAS, LK_HOST_ENDS_CAPTURE, NULL},
+	{"GraphInstantiate", HAS, LK_HOST_ONCE, NULL},
+	{"capture_", BEGINS, LK_HOST_ONCE, NULL}, /* annotations of vLLM and SGLang */
+	{"graph_capture", HAS, LK_HOST_ONCE, NULL},
+	{"graph capture", HAS, LK_HOST_ONCE, NULL},
+	{"ModuleLoad", HAS, LK_HOST_ONCE, NULL}, /* of CUDA and HIP, runtime and driver */
+	{"cuLibraryLoad", BEGINS, LK_HOST_ONCE, NULL},
+	{"cudaLibraryLoad", BEGINS, LK_HOST_ONCE, NULL},
+	{"cuLink", BEGINS, LK_HOST_ONCE, NULL},
+	{"DevicePrimaryCtxRetain", HAS, LK_HOST_ONCE, NULL},
+	{"cuCtxCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"cublasCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"cudnnCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"ncclCommInit", BEGINS, LK_HOST_ONCE, NULL},
+	{"nvrtc", HAS, LK_HOST_ONCE, NULL},
+	{"hiprtc", HAS, LK_HOST_ONCE, NULL},
+	{"autotun", HAS, LK_HOST_ONCE, NULL},
+	{"warmup", HAS, LK_HOST_ONCE, "step"},
+	{"warm_up", HAS, LK_HOST_ONCE, "step"},
+	{"compil", HAS, LK_HOST_ONCE, "compiled"}, /* "Torch-Compiled Region" runs */
+	{"MallocAsync", HAS, 0, NULL},             /* from a pool */
+	{"FreeAsync", HAS, 0, NULL},
+	{"cudaMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"hipMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"hipExtMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cuMemAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cuMemCreate", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cudaHostAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"hipHostAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"hipHostMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cudaFree", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
+	{"hipFree", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
+	{"cuMemFree", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
+	{"cuMemRelease", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
+	{"preprocess", HAS, LK_HOST_PREPARES, NULL},
+	{"pre_process", HAS, LK_HOST_PREPARES, NULL},
+	{"tokeniz", HAS, LK_HOST_PREPARES, NULL},
+	{"image_process", HAS, LK_HOST_PREPARES, NULL},
+	{"decode_image", HAS, LK_HOST_PREPARES, NULL},
+	{"decode_video", HAS, LK_HOST_PREPARES, NULL},
+	{"augment", HAS, LK_HOST_PREPARES, NULL},
+	{"collate", HAS, LK_HOST_PREPARES, NULL},
+};
+
+/* Python functions: the beginning of their name, and what their file's path must have (NULL:
+ * anything). */
+static const struct {
+	const char *function, *path;
+	unsigned work;
+} python_names[] = {
+	{"__next__", "utils/data/dataloader.py", LK_HOST_LOADS},
+	{"preprocess", NULL, LK_HOST_PREPARES},
+	{"_preprocess", NULL, LK_HOST_PREPARES},
+	{"pre_process", NULL, LK_HOST_PREPARES},
+	{"read_video", NULL, LK_HOST_PREPARES},
+	{"read_image", NULL, LK_HOST_PREPARES},
+	{"load_image", NULL, LK_HOST_PREPARES},
+	{"load_video", NULL, LK_HOST_PREPARES},
+	{"load_audio", NULL, LK_HOST_PREPARES},
+	{"pil_loader", NULL, LK_HOST_PREPARES},
+	{"decode_", "image", LK_HOST_PREPARES},
+	{"decode_", "video", LK_HOST_PREPARES},
+	{"collate", NULL, LK_HOST_PREPARES},
+	{"default_collate", NULL, LK_HOST_PREPARES},
+	{"tokenize", NULL, LK_HOST_PREPARES},
+	{"_tokenize", NULL, LK_HOST_PREPARES},
+	{"batch_encode", "token", LK_HOST_PREPARES},
+	{"_batch_encode", "token", LK_HOST_PREPARES},
+	{"encode", "token", LK_HOST_PREPARES},
+	{"_encode", "token", LK_HOST_PREPARES},
+	{"apply_chat_template", NULL, LK_HOST_PREPARES},
+	{"__call__", "tokenization", LK_HOST_PREPARES},
+	{"__call__", "image_process", LK_HOST_PREPARES},
+	{"__call__", "feature_extraction", LK_HOST_PREPARES},
+	{"__call__", "/processing_", LK_HOST_PREPARES},
+	{"__call__", "torchvision/transforms", LK_HOST_PREPARES},
+	{"__call__", "albumentations", LK_HOST_PREPARES},
+	{"_compile", "torch/_dynamo", LK_HOST_ONCE},
+	{"compile", "torch/_inductor", LK_HOST_ONCE},
+	{"compile", "triton/", LK_HOST_ONCE},
+	{"_bench", "triton/", LK_HOST_ONCE},
+	{"benchmark_all_configs", NULL, LK_HOST_ONCE},
+	{"autotune", NULL, LK_HOST_ONCE},
+	{"_jit_compile", "cpp_extension", LK_HOST_ONCE},
+	{"backend_compile", "jax", LK_HOST_ONCE},
+	{"capture_model", NULL, LK_HOST_ONCE},
+	{"capture_begin", "cuda/graphs.py", LK_HOST_ONCE},
+	{"warmup", NULL, LK_HOST_ONCE},
+};
+
+static bool row_fits(const struct host_name *row, const char *name) {
+	if (row->but && strcasestr(name, row->but)) return false;
+	if (row->how == BEGINS) return strncasecmp(name, row->text, strlen(row->text)) == 0;
+	return strcasestr(name, row->text) != NULL;
+}
+
+unsigned lk_python_work(const char *name, size_t length) {
+	size_t at = length;
+	while (at > 0 && name[at - 1] != ' ') at--;
+	if (at < 3 || name[at - 2] != ':' || name[at - 3] != ')') return 0; /* built in, or a module */
+	const char *function = name + at;
+	size_t size = length - at;
+	if (size < 2) return 0;
+	if (size >= 8 && memcmp(function, "compiled", 8) == 0) return 0; /* it runs */
+	for (size_t i = 0; i < sizeof python_names / sizeof *python_names; i++) {
+		const char *row = python_names[i].function;
+		if (function[0] != row[0] || function[1] != row[1]) continue;
+		size_t wanted = strlen(row);
+		if (size < wanted || memcmp(function, row, wanted) != 0) continue;
+		const char *path = python_names[i].path;
+		if (!path || memmem(name, at, path, strlen(path))) return python_names[i].work;
+	}
+	return 0;
+}
+
+unsigned lk_host_work(const char *name) {
+	unsigned python = lk_python_work(name, strlen(name));
+	if (python || strstr(name, ".py(")) return python;
+	for (size_t i = 0; i < sizeof host_names / sizeof *host_names; i++)
+		if (row_fits(&host_names[i], name)) return host_names[i].work;
+	return 0;
+}
