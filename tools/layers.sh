@@ -64,6 +64,7 @@ replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base trace/read options explain
+postmortem:       base system io options trace/read
 -- lib
 rendezvous:       base
 -- src
