@@ -2,10 +2,8 @@
  * the file of their form. Only regular files are looked at: a pipe is a trace's. */
 #include "postmortem/postmortem.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
@@ -19,44 +17,6 @@
 #include "trace/read/read.h"
 
 enum { HEAD = 1 << 18, FILES = 1 << 16 };
-static const size_t LARGEST = (size_t)1 << 32; /* bytes of a pickle or JSON */
-static const size_t LARGEST_LOG = (size_t)1 << 30;
-
-lk_status lk_mortem_warn(lk_mortem *work, lk_error *err, const char *format, ...) {
-	char line[600];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	if (!lk_push(&work->warnings)) return lk_oom(err);
-	*lk_last(&work->warnings) = lk_arena_strdup(&work->arena, line);
-	return *lk_last(&work->warnings) ? LK_OK : lk_oom(err);
-}
-
-lk_status lk_mortem_lacks(const char *path, const char *what, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "it has no %s", what);
-	return lk_hint(err, "give a memory snapshot of PyTorch, flight-recorder dumps of its ranks, a "
-	                    "log with a message of memory that ran out, or NCCL's RAS output");
-}
-
-int lk_mortem_rank_of(const char *path, bool any) {
-	const char *name = lk_file_name(path), *found = NULL;
-	for (const char *at = name; *at; at++) {
-		bool after = at - name >= 4 && strncasecmp(at - 4, "rank", 4) == 0;
-		if (!after) continue;
-		while (*at == '_' || *at == '-' || *at == '=') at++;
-		if (lk_is_digit(*at)) found = at;
-		if (!*at) break;
-	}
-	for (const char *at = name; !found && any && *at; at++)
-		if (lk_is_digit(*at) && !strpbrk(at, "_-")) {
-			found = at;
-			break;
-		}
-	if (!found) return -1;
-	long rank = strtol(found, NULL, 10);
-	return rank >= 0 && rank < 1 << 20 ? (int)rank : -1;
-}
 
 /* ---- forms ---- */
 
@@ -95,7 +55,8 @@ static lk_mortem_form form_of_text(const char *text, size_t size) {
 static lk_mortem_form form_of_log(const char *path) {
 	char *text;
 	size_t size;
-	if (lk_stream_slurp(path, LARGEST_LOG, &text, &size, NULL) != LK_OK) return LK_MORTEM_NONE;
+	if (lk_stream_slurp(path, LK_MORTEM_LOG_BYTES, &text, &size, NULL) != LK_OK)
+		return LK_MORTEM_NONE;
 	lk_mortem_form form = form_of_text(text, size);
 	free(text);
 	return form;
@@ -125,6 +86,18 @@ static lk_mortem_form form_of_file(const char *path, bool *trace) {
 	free(head);
 	lk_stream_close(in);
 	return form;
+}
+
+static bool is_pickle(const char *path) {
+	struct stat status;
+	lk_stream *in;
+	const char *head;
+	size_t size;
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+	if (lk_stream_open(path, &in, NULL) != LK_OK) return false;
+	bool is = lk_stream_peek(in, 3, &head, &size, NULL) == LK_OK && lk_pickle_is(head, size);
+	lk_stream_close(in);
+	return is;
 }
 
 typedef LK_VEC(lk_mortem_file) mortem_files;
@@ -176,6 +149,8 @@ static lk_status find_files(lk_mortem *work, mortem_files *files, const char **o
 			LK_TRY(add_folder(work, files, path, err));
 		} else {
 			lk_mortem_form form = form_of_file(path, &trace);
+			/* No trace is a pickle: the reader of snapshots says what is wrong with it. */
+			if (form == LK_MORTEM_NONE && is_pickle(path)) form = LK_MORTEM_SNAPSHOT;
 			if (form != LK_MORTEM_NONE) LK_TRY(add_file(work, files, path, form, err));
 		}
 		if (files->count == before) *others = path;
@@ -185,30 +160,6 @@ static lk_status find_files(lk_mortem *work, mortem_files *files, const char **o
 }
 
 /* ---- reading ---- */
-
-lk_status lk_mortem_load(lk_arena *arena, lk_mortem_file *file, lk_error *err) {
-	bool text = file->form == LK_MORTEM_LOG || file->form == LK_MORTEM_RAS;
-	char *bytes;
-	lk_value *root = NULL;
-	lk_stream *in;
-	LK_TRY(lk_stream_slurp(file->path, text ? LARGEST_LOG : LARGEST, &bytes, &file->size, err));
-	lk_status status = LK_OK;
-	if (text) {
-		file->text = lk_arena_strndup(arena, bytes, file->size);
-		if (!file->text) status = lk_oom(err);
-	} else if (lk_pickle_is(bytes, file->size)) {
-		status = lk_pickle_document(arena, bytes, file->size, file->path, &root, err);
-	} else {
-		status = lk_stream_memory(bytes, file->size, file->path, &in, err);
-		if (status == LK_OK) {
-			status = lk_json_document(arena, in, &root, err);
-			lk_stream_close(in);
-		}
-	}
-	file->root = root;
-	free(bytes);
-	return status;
-}
 
 static lk_status read_one(lk_mortem *work, const lk_mortem_file *found, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;

@@ -28,6 +28,8 @@ typedef enum lk_mortem_form {
 	LK_MORTEM_RAS,
 } lk_mortem_form;
 
+enum { LK_MORTEM_LOG_BYTES = 1 << 30 }; /* of a log at most */
+
 /* A file, and once it is loaded its text or the document in it. */
 typedef struct lk_mortem_file {
 	const char *path;

@@ -66,7 +66,7 @@ static void read_line(struct section *section, const char *line) {
 
 static lk_status end_section(lk_mortem *work, struct section *section, lk_error *err) {
 	lk_arena *arena = &work->arena;
-	bool gone = *section->gone, behind = section->most > section->least;
+	bool gone = *section->gone, behind = section->least >= 0 && section->most > section->least;
 	struct section ended = *section;
 	*section = (struct section){.least = -1};
 	if ((!gone && !behind) || work->collectives.count >= SECTIONS) return LK_OK;

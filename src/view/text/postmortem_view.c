@@ -218,13 +218,20 @@ static lk_status put_held(const lk_postmortem *answer, bool colour, FILE *out, l
 	return LK_OK;
 }
 
+/* Ranks that failed alike have the same remedies. */
+static bool remedy_was_shown(const lk_postmortem *answer, int index) {
+	for (int i = 0; i < index; i++)
+		if (strcmp(answer->remedies[i].change, answer->remedies[index].change) == 0) return true;
+	return false;
+}
+
 static lk_status put_remedies(const lk_postmortem *answer, bool colour, FILE *out, lk_error *err) {
 	char frees[32];
-	int shown = shown_of(answer, answer->remedy_count);
-	if (!shown) return LK_OK;
-	lk_put_heading("what frees memory", colour, out);
-	for (int i = 0; i < shown; i++) {
+	int shown = 0;
+	if (answer->remedy_count) lk_put_heading("what frees memory", colour, out);
+	for (int i = 0; i < answer->remedy_count; i++) {
 		const lk_postmortem_remedy *remedy = &answer->remedies[i];
+		if (remedy_was_shown(answer, i)) continue;
 		char line[600];
 		lk_text text = lk_text_begin(line, sizeof line);
 		if (answer->memory_count > 1 && remedy->rank >= 0)
@@ -235,13 +242,11 @@ static lk_status put_remedies(const lk_postmortem *answer, bool colour, FILE *ou
 			            lk_format_bytes(remedy->frees_bytes, frees, sizeof frees));
 		if (remedy->enough >= 0)
 			lk_text_add(&text, ", %s", remedy->enough ? "can be enough" : "is not enough alone");
-		fprintf(out, "%2d. ", i + 1);
+		fprintf(out, "%2d. ", ++shown);
 		LK_TRY(lk_put_wrapped(line, 4, 4, out, err));
 		fputc('\n', out);
 		LK_TRY(postmortem_put_sentence(remedy->why, 4, out, err));
 	}
-	if (shown < answer->remedy_count)
-		fprintf(out, "and %d more (--top 0)\n", answer->remedy_count - shown);
 	return LK_OK;
 }
 
@@ -306,7 +311,7 @@ static lk_status write_postmortem(const void *what, bool colour, FILE *out, lk_e
 /* The table of an answer: 0 of the one that csv has, 1 to 4 of all. */
 enum { MAIN_TABLE, MEMORY_TABLE, HOLDER_TABLE, REMEDY_TABLE, COLLECTIVE_TABLE, POSTMORTEM_TABLES };
 
-static lk_table *postmortem_table(const lk_postmortem *answer, int which) {
+static lk_table *postmortem_table(const lk_postmortem *answer, int which, bool people) {
 	if (which == MAIN_TABLE)
 		which = answer->collective_count ? COLLECTIVE_TABLE
 		        : answer->holder_count   ? HOLDER_TABLE
@@ -323,8 +328,11 @@ static lk_table *postmortem_table(const lk_postmortem *answer, int which) {
 		[COLLECTIVE_TABLE] = {"collectives", &collective_record, answer->collectives,
 	                          answer->collective_count},
 	};
-	return lk_fields_rows(&(lk_columns){tables[which].name, tables[which].record, .all = true},
-	                      answer, tables[which].rows, tables[which].count);
+	lk_table *table =
+		lk_fields_rows(&(lk_columns){tables[which].name, tables[which].record, .all = !people},
+	                   answer, tables[which].rows, tables[which].count);
+	if (table && people) lk_table_hide_empty(table);
+	return table;
 }
 
 lk_status lk_postmortem_print(const lk_postmortem *postmortem, int format, int table, bool colour,
@@ -342,10 +350,12 @@ lk_status lk_postmortem_print(const lk_postmortem *postmortem, int format, int t
 		lk_table *tables[POSTMORTEM_TABLES];
 		int count = 0;
 		for (int i = MEMORY_TABLE; i < POSTMORTEM_TABLES; i++)
-			tables[count++] = postmortem_table(postmortem, i);
+			tables[count++] = postmortem_table(postmortem, i, false);
 		return lk_write_database(&writing, tables, count, err);
 	}
 	return lk_write_table(
-		&writing, lk_table_mark(postmortem_table(postmortem, MAIN_TABLE), postmortem->failed_check),
+		&writing,
+		lk_table_mark(postmortem_table(postmortem, MAIN_TABLE, format == LK_FORMAT_MD),
+	                  postmortem->failed_check),
 		err);
 }
