@@ -375,7 +375,7 @@ static const char *last_of(struct hang *hang, int rank) {
 	if (!last) return "nothing that its dump holds";
 	const char *where = text_of(hang, last->where);
 	return lk_arena_printf(
-		&hang->work->arena, "%s %lld of %s, %s%s%s", text_of(hang, last->operation),
+		&hang->work->arena, "%s number %lld of group %s, %s%s%s", text_of(hang, last->operation),
 		(long long)last->sequence, text_of(hang, hang->groups.at[last->group].name),
 		last->completed ? "completed" : "not completed", *where ? ", at " : "", where);
 }
@@ -564,7 +564,7 @@ static void add_ranks(lk_text *text, const ranks *set, const char *list) {
 static void add_stuck(lk_text *text, const struct stuck *stuck) {
 	const lk_postmortem_collective *row = &stuck->row;
 	lk_text_add(text, "%s", row->operation);
-	if (row->sequence >= 0) lk_text_add(text, " %lld", (long long)row->sequence);
+	if (row->sequence >= 0) lk_text_add(text, " number %lld", (long long)row->sequence);
 	lk_text_add(text, " of group %s did not complete: ", row->group);
 	if (*row->differing) {
 		lk_text_add(text, "its ranks do not agree. %s; the others: %s %s.", row->differing,

@@ -95,7 +95,9 @@ static lk_status end_section(lk_mortem *work, struct section *section, lk_error 
 }
 
 static lk_status say_ras(lk_mortem *work, lk_error *err) {
-	const lk_postmortem_collective *row = work->collectives.at;
+	const lk_postmortem_collective *row = work->collectives.count ? work->collectives.at : NULL;
+	for (size_t i = 0; i < work->collectives.count && !*row->silent; i++)
+		if (*work->collectives.at[i].silent) row = &work->collectives.at[i];
 	work->result.cause = row ? "hang" : "none";
 	work->result.missing = "";
 	work->result.diagnosis =
@@ -103,15 +105,16 @@ static lk_status say_ras(lk_mortem *work, lk_error *err) {
 			   "not answer."
 		: *row->silent
 			? lk_arena_printf(&work->arena,
-	                          "Communicator %s waits for processes that do not answer: %s. Look at "
+	                          "Processes do not answer (%s): %s. Look at "
 	                          "their nodes: they died, or their host is stuck.",
 	                          row->group, row->silent)
-			: lk_arena_printf(&work->arena,
-	                          "In communicator %s ranks %s launched up to %s, the others up to "
-	                          "%lld. If a second query some seconds later shows the same numbers, "
-	                          "it hangs, and these ranks are what the others wait for.",
-	                          row->group, *row->absent ? row->absent : "that are not listed",
-	                          row->absent_last, (long long)row->sequence);
+			: lk_arena_printf(
+				  &work->arena,
+				  "In communicator %s some ranks (%s) launched up to %s, the others up to "
+				  "%lld. If a second query some seconds later shows the same numbers, "
+				  "it hangs, and these ranks are what the others wait for.",
+				  row->group, *row->absent ? row->absent : "not listed", row->absent_last,
+				  (long long)row->sequence);
 	return work->result.diagnosis ? LK_OK : lk_oom(err);
 }
 

@@ -89,9 +89,9 @@ static const lk_answer_field collective_fields[] = {
 	{"operation", "operation", STUCK(operation)},
 	{"sequence", "number", STUCK(sequence), .known = LK_UNLESS_NEGATIVE},
 	{"group", "group", STUCK(group)},
-	{"group_size", "ranks", STUCK(group_size)},
+	{"group_size", "ranks", STUCK(group_size), .known = LK_UNLESS_ZERO},
 	{"absent", "not entered by", STUCK(absent)},
-	{"silent", "without a dump", STUCK(silent)},
+	{"silent", "silent", STUCK(silent)},
 	{"entered", "waiting", STUCK(entered)},
 	{"shape", "shape", STUCK(shape), .hidden = true},
 	{"differing", "differing", STUCK(differing), .hidden = true},
@@ -256,8 +256,9 @@ static void put_when(const lk_postmortem_collective *row, FILE *out) {
 	struct tm parts;
 	if (isnan(row->since_unix_s) || row->since_unix_s > 1e11 || !gmtime_r(&seconds, &parts)) return;
 	if (!strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts)) return;
-	fprintf(out, "    since %s UTC, all within %s", time,
-	        lk_format_seconds(row->spread_s, spread, sizeof spread));
+	fprintf(out, "    since %s UTC", time);
+	if (row->spread_s > 0)
+		fprintf(out, ", all within %s", lk_format_seconds(row->spread_s, spread, sizeof spread));
 	if (!isnan(row->timeout_s))
 		fprintf(out, "; timeout %s", lk_format_seconds(row->timeout_s, spread, sizeof spread));
 	fputc('\n', out);
@@ -282,7 +283,9 @@ static lk_status write_postmortem(const void *what, bool colour, FILE *out, lk_e
 		fprintf(out, ": %d of %d %s", answer->dumps, answer->world,
 		        lk_noun(answer->world, "rank", "ranks"));
 	fprintf(out, "\n\n%s%s%s\n", lk_bold(colour),
-	        strcmp(answer->cause, "none") == 0 ? "nothing is stuck" : answer->cause,
+	        strcmp(answer->cause, "none") == 0     ? "nothing is stuck"
+	        : strcmp(answer->cause, "memory") == 0 ? "no allocation failed"
+	                                               : answer->cause,
 	        lk_plain(colour));
 	LK_TRY(postmortem_put_sentence(answer->diagnosis, 4, out, err));
 	if (answer->memory_count == 1) {
