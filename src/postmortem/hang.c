@@ -351,6 +351,11 @@ static const char *text_of(const struct hang *hang, uint32_t id) {
 	return lk_intern_text(hang->texts, id);
 }
 
+/* " at train.py:12"; "" where the place is not known. */
+static const char *place_of(struct hang *hang, uint32_t where) {
+	return where ? lk_arena_printf(&hang->work->arena, " at %s", text_of(hang, where)) : "";
+}
+
 /* "rank 3: all_gather [[8]] Float at data.py:7". */
 static const char *differing_text(struct hang *hang, const struct span *span,
                                   const struct call *differing) {
@@ -361,23 +366,23 @@ static const char *differing_text(struct hang *hang, const struct span *span,
 	const char *who = added ? ranks_text(&hang->work->arena, &same) : NULL;
 	size_t count = same.count;
 	lk_vec_free(&same);
-	const char *where = text_of(hang, differing->where);
-	return who ? lk_arena_printf(&hang->work->arena, "%s %s: %s %s%s%s",
-	                             lk_noun((double)count, "rank", "ranks"), who,
-	                             text_of(hang, differing->operation),
-	                             text_of(hang, differing->shape), *where ? " at " : "", where)
-	           : NULL;
+	const char *place = place_of(hang, differing->where);
+	if (!who || !place) return NULL;
+	return lk_arena_printf(
+		&hang->work->arena, "%s %s: %s %s%s", lk_noun((double)count, "rank", "ranks"), who,
+		text_of(hang, differing->operation), text_of(hang, differing->shape), place);
 }
 
 /* What the rank entered last: "all_gather 41 of 5 (tp), completed, at data.py:12". */
 static const char *last_of(struct hang *hang, int rank) {
 	const struct call *last = hang->rank[rank].last;
 	if (!last) return "nothing that its dump holds";
-	const char *where = text_of(hang, last->where);
-	return lk_arena_printf(
-		&hang->work->arena, "%s number %lld of group %s, %s%s%s", text_of(hang, last->operation),
-		(long long)last->sequence, text_of(hang, hang->groups.at[last->group].name),
-		last->completed ? "completed" : "not completed", *where ? ", at " : "", where);
+	const char *place = place_of(hang, last->where);
+	if (!place) return NULL;
+	return lk_arena_printf(&hang->work->arena, "%s number %lld of group %s%s, %s",
+	                       text_of(hang, last->operation), (long long)last->sequence,
+	                       text_of(hang, hang->groups.at[last->group].name), place,
+	                       last->completed ? "completed" : "not completed");
 }
 
 static void set_times(lk_postmortem_collective *row, const struct span *span) {
@@ -421,10 +426,9 @@ static bool write_row(struct hang *hang, struct stuck *stuck, const struct span 
 }
 
 static const char *problem_of(const struct stuck *stuck, bool differs) {
-	return differs               ? "mismatch"
-	       : stuck->absent.count ? "not entered"
-	       : stuck->silent.count ? "no dump"
-	                             : "not completed";
+	if (differs) return "mismatch";
+	if (stuck->absent.count) return "not entered";
+	return stuck->silent.count ? "no dump" : "not completed";
 }
 
 static bool add_collective(struct hang *hang, const struct span *span, const struct span *rest) {
@@ -487,9 +491,8 @@ static bool add_pair(struct hang *hang, const struct span *span) {
 	if (sends != receives &&
 	    !ranks_add(ranks_hold(&hang->dumped, other) ? &stuck->absent : &stuck->silent, other))
 		return false;
-	stuck->row.problem = sends && receives     ? "not completed"
-	                     : stuck->silent.count ? "no dump"
-	                                           : "no peer";
+	stuck->row.problem = problem_of(stuck, false);
+	if (stuck->absent.count) stuck->row.problem = "no peer";
 	stuck->row.operation = lk_arena_printf(&hang->work->arena, "send %d -> %d", from, to);
 	return write_row(hang, stuck, span, call);
 }
@@ -523,8 +526,8 @@ static bool waits_elsewhere(const struct hang *hang, const struct stuck *stuck, 
 static bool is_root(const struct hang *hang, const struct stuck *stuck) {
 	if (strcmp(stuck->row.problem, "mismatch") == 0 || stuck->silent.count) return true;
 	if (!stuck->absent.count) {
-		/* All entered: it waits for nobody, unless its ranks also wait in a collective that somebody
-		 * did not enter, whose kernel may be in front of this one. */
+		/* All entered: it waits for nobody, unless its ranks also wait in a collective that
+		 * somebody did not enter, whose kernel may be in front of this one. */
 		for (size_t i = 0; i < stuck->entered.count; i++)
 			if (waits_elsewhere(hang, stuck, stuck->entered.at[i])) return false;
 		return true;

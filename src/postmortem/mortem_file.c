@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/text.h"
-#include "io/pickle.h"
+#include "pickle/pickle.h"
 #include "io/stream.h"
 #include "postmortem/postmortem.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/noun.h"
 #include "base/text.h"
-#include "io/oom.h"
+#include "oom/oom.h"
 #include "postmortem/postmortem.h"
 
 enum { MESSAGES = 4096 };
@@ -29,11 +29,12 @@ static bool is_repeated(const lk_mortem *work, const lk_postmortem_memory *new_r
 	return false;
 }
 
-static lk_postmortem_memory memory_of(const lk_oom_text *found) {
+static lk_postmortem_memory memory_of(lk_oom_text *found) {
 	static const char *const sources[] = {
 		[LK_OOM_ALLOCATOR] = "message", [LK_OOM_DRIVER] = "driver", [LK_OOM_HOST] = "host"};
-	double unused = found->reserved - found->allocated;
 	bool host = found->source == LK_OOM_HOST;
+	if (host) found->allocated = found->reserved = found->in_use;
+	double unused = found->reserved - found->allocated;
 	return (lk_postmortem_memory){
 		.rank = found->rank,
 		.device = found->device,
@@ -41,9 +42,9 @@ static lk_postmortem_memory memory_of(const lk_oom_text *found) {
 		.requested_bytes = found->requested,
 		.total_bytes = found->total,
 		.free_bytes = found->free,
-		.allocated_bytes = host ? found->in_use : found->allocated,
+		.allocated_bytes = found->allocated,
 		.tensor_bytes = NAN,
-		.reserved_bytes = host ? found->in_use : found->reserved,
+		.reserved_bytes = found->reserved,
 		.reserved_peak_bytes = NAN,
 		.unused_bytes = unused,
 		.stranded_bytes = unused,

@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "io/oom.h"
-#include "io/pickle.h"
+#include "oom/oom.h"
+#include "pickle/pickle.h"
 #include "io/stream.h"
 #include "options/command.h"
 #include "system/listing.h"
@@ -81,7 +81,8 @@ static lk_mortem_form form_of_file(const char *path, bool *trace) {
 		bool text = !pickle && is_text(head, size);
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
 		*trace = !pickle && !text && kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON;
-		form = text ? form_of_log(path) : *trace ? form : form_of_document(head, size);
+		if (text) form = form_of_log(path);
+		else if (!*trace) form = form_of_document(head, size);
 	}
 	free(head);
 	lk_stream_close(in);
@@ -110,7 +111,7 @@ static lk_status add_file(lk_mortem *work, mortem_files *files, const char *path
 	return lk_last(files)->path ? LK_OK : lk_oom(err);
 }
 
-/* The files of a folder with the form of the first that has one; none, where a trace comes first. */
+/* The files of a folder with the form of the first that has one; none if a trace comes first. */
 static lk_status add_folder(lk_mortem *work, mortem_files *files, const char *folder,
                             lk_error *err) {
 	lk_listing listing;
@@ -165,10 +166,10 @@ static lk_status read_one(lk_mortem *work, const lk_mortem_file *found, lk_error
 	lk_arena arena = LK_ARENA_INIT;
 	lk_mortem_file file = *found;
 	lk_status status = lk_mortem_load(&arena, &file, err);
-	if (status == LK_OK)
-		status = file.form == LK_MORTEM_SNAPSHOT ? lk_mortem_snapshot(work, &file, err)
-		         : file.form == LK_MORTEM_LOG    ? lk_mortem_log(work, &file, err)
-		                                         : lk_mortem_ras(work, &file, err);
+	if (status == LK_OK && file.form == LK_MORTEM_SNAPSHOT)
+		status = lk_mortem_snapshot(work, &file, err);
+	if (status == LK_OK && file.form == LK_MORTEM_LOG) status = lk_mortem_log(work, &file, err);
+	if (status == LK_OK && file.form == LK_MORTEM_RAS) status = lk_mortem_ras(work, &file, err);
 	lk_arena_free(&arena);
 	return status;
 }

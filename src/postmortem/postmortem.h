@@ -53,7 +53,7 @@ lk_status lk_mortem_snapshot(lk_mortem *work, const lk_mortem_file *file, lk_err
 lk_status lk_mortem_log(lk_mortem *work, const lk_mortem_file *file, lk_error *err);
 /* The sentences of a cause of memory, once all files are read. */
 lk_status lk_mortem_diagnose_memory(lk_mortem *work, lk_error *err);
-/* remedies.c: what would free memory of the last row of memory, by the kinds that were held then. */
+/* remedies.c: what would free memory of the last row, by the kinds that were held then. */
 lk_status lk_mortem_remedies(lk_mortem *work, lk_error *err);
 
 /* hang.c: the collectives that did not complete, from the dumps of all ranks, which it loads. */
@@ -62,7 +62,7 @@ lk_status lk_mortem_flight(lk_mortem *work, const lk_mortem_file *files, size_t 
 /* ras.c */
 lk_status lk_mortem_ras(lk_mortem *work, const lk_mortem_file *file, lk_error *err);
 
-/* ---- frames.c: stacks as PyTorch records them: [{filename, line, name}], the innermost first ---- */
+/* ---- frames.c: stacks of PyTorch: [{filename, line, name}], the innermost first ---- */
 
 /* The innermost frame outside of PyTorch and of generated code as "train.py:12", in the arena; ""
  * where there is none, NULL when memory runs out. `function` may be NULL. */

@@ -68,27 +68,30 @@ static lk_status end_section(lk_mortem *work, struct section *section, lk_error 
 	lk_arena *arena = &work->arena;
 	bool gone = *section->gone, behind = section->least >= 0 && section->most > section->least;
 	struct section ended = *section;
+	if (!*ended.operation) lk_copy(ended.operation, sizeof ended.operation, "operation");
 	*section = (struct section){.least = -1};
 	if ((!gone && !behind) || work->collectives.count >= SECTIONS) return LK_OK;
 	if (!lk_push(&work->collectives)) return lk_oom(err);
 	lk_postmortem_collective *row = lk_last(&work->collectives);
-	*row = (lk_postmortem_collective){
-		.problem = gone ? "unreachable" : "not entered",
-		.root = true,
-		.group = lk_arena_strdup(arena, ended.title),
-		.operation = lk_arena_strdup(arena, *ended.operation ? ended.operation : "operation"),
-		.sequence = behind ? ended.most : -1,
-		.group_size = ended.ranks,
-		.entered = "",
-		.absent = lk_arena_strdup(arena, ended.behind),
-		.silent = lk_arena_strdup(arena, ended.gone),
-		.shape = "",
-		.differing = "",
-		.where = "",
-		.absent_last = behind ? lk_arena_printf(arena, "operation %lld", ended.least) : "",
-		.since_unix_s = NAN,
-		.spread_s = NAN,
-		.timeout_s = NAN};
+	const char *last = "";
+	if (behind) last = lk_arena_printf(arena, "operation %lld", ended.least);
+	*row = (lk_postmortem_collective){.problem = "not entered",
+	                                  .root = true,
+	                                  .group = lk_arena_strdup(arena, ended.title),
+	                                  .operation = lk_arena_strdup(arena, ended.operation),
+	                                  .sequence = behind ? ended.most : -1,
+	                                  .group_size = ended.ranks,
+	                                  .entered = "",
+	                                  .absent = lk_arena_strdup(arena, ended.behind),
+	                                  .silent = lk_arena_strdup(arena, ended.gone),
+	                                  .shape = "",
+	                                  .differing = "",
+	                                  .where = "",
+	                                  .absent_last = last,
+	                                  .since_unix_s = NAN,
+	                                  .spread_s = NAN,
+	                                  .timeout_s = NAN};
+	if (gone) row->problem = "unreachable";
 	return row->group && row->operation && row->absent && row->silent && row->absent_last
 	           ? LK_OK
 	           : lk_oom(err);
@@ -100,21 +103,24 @@ static lk_status say_ras(lk_mortem *work, lk_error *err) {
 		if (*work->collectives.at[i].silent) row = &work->collectives.at[i];
 	work->result.cause = row ? "hang" : "none";
 	work->result.missing = "";
-	work->result.diagnosis =
-		!row ? "NCCL's RAS reports no communicator whose ranks differ and no process that does "
-			   "not answer."
-		: *row->silent
-			? lk_arena_printf(&work->arena,
-	                          "Processes do not answer (%s): %s. Look at "
-	                          "their nodes: they died, or their host is stuck.",
-	                          row->group, row->silent)
-			: lk_arena_printf(
-				  &work->arena,
-				  "In communicator %s some ranks (%s) launched up to %s, the others up to "
-				  "%lld. If a second query some seconds later shows the same numbers, "
-				  "it hangs, and these ranks are what the others wait for.",
-				  row->group, *row->absent ? row->absent : "not listed", row->absent_last,
-				  (long long)row->sequence);
+	lk_arena *arena = &work->arena;
+	if (!row)
+		work->result.diagnosis = "NCCL's RAS reports no communicator whose ranks differ and no "
+								 "process that does not answer.";
+	else if (*row->silent)
+		work->result.diagnosis =
+			lk_arena_printf(arena,
+		                    "Processes do not answer (%s): %s. Look at their nodes: they died, or "
+		                    "their host is stuck.",
+		                    row->group, row->silent);
+	else
+		work->result.diagnosis = lk_arena_printf(
+			arena,
+			"In communicator %s some ranks (%s) launched up to %s, the others up to %lld. If a "
+			"second query some seconds later shows the same numbers, it hangs, and these ranks are "
+			"what the others wait for.",
+			row->group, *row->absent ? row->absent : "not listed", row->absent_last,
+			(long long)row->sequence);
 	return work->result.diagnosis ? LK_OK : lk_oom(err);
 }
 

@@ -296,14 +296,13 @@ static bool collect_grains(struct device *device) {
 		const lk_value *frame = lk_frames_user(life->frames);
 		held += life->size;
 		if (!lk_push(&device->grains)) return false;
-		*lk_last(&device->grains) =
-			(struct grain){kind_of_life(device, life),
-		                   frame ? lk_json_get_text(frame, "filename", "") : "",
-		                   frame ? lk_json_get_text(frame, "name", "") : "",
-		                   frame ? lk_json_get_number(frame, "line", 0) : 0,
-		                   life->size,
-		                   life->frames,
-		                   1};
+		*lk_last(&device->grains) = (struct grain){kind_of_life(device, life),
+		                                           lk_json_get_text(frame, "filename", ""),
+		                                           lk_json_get_text(frame, "name", ""),
+		                                           lk_json_get_number(frame, "line", 0),
+		                                           life->size,
+		                                           life->frames,
+		                                           1};
 	}
 	device->memory.held_bytes = held;
 	lk_sort(device->grains.at, device->grains.count, sizeof *device->grains.at, grains_by_place);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "io/pickle.h"
+#include "pickle/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

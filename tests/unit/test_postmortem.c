@@ -12,8 +12,8 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "io/oom.h"
-#include "io/pickle.h"
+#include "oom/oom.h"
+#include "pickle/pickle.h"
 
 /* ---- pickles ---- */
 

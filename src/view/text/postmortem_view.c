@@ -193,16 +193,18 @@ static void put_figures(const lk_postmortem_memory *memory, FILE *out) {
 	}
 }
 
+static const char *moment_text(const char *moment) {
+	if (strcmp(moment, "peak") == 0) return "at the peak of the trace";
+	return strcmp(moment, "end") == 0 ? "when the snapshot was taken" : "when memory ran out";
+}
+
 static lk_status put_held(const lk_postmortem *answer, bool colour, FILE *out, lk_error *err) {
 	char heading[160] = "what was held, by kind", time[32];
 	const lk_postmortem_memory *memory = answer->memory;
 	if (!answer->kind_count) return LK_OK;
 	if (answer->memory_count == 1 && memory->moment) {
 		lk_text text = lk_text_begin(heading, sizeof heading);
-		lk_text_add(&text, "held %s",
-		            strcmp(memory->moment, "peak") == 0  ? "at the peak of the trace"
-		            : strcmp(memory->moment, "end") == 0 ? "when the snapshot was taken"
-		                                                 : "when memory ran out");
+		lk_text_add(&text, "held %s", moment_text(memory->moment));
 		if (!isnan(memory->moment_s))
 			lk_text_add(&text, ", %s after it began",
 			            lk_format_seconds(memory->moment_s, time, sizeof time));
@@ -276,17 +278,18 @@ static lk_status put_collectives(const lk_postmortem *answer, bool colour, FILE 
 	return LK_OK;
 }
 
+static const char *cause_text(const char *cause) {
+	if (strcmp(cause, "none") == 0) return "nothing is stuck";
+	return strcmp(cause, "memory") == 0 ? "no allocation failed" : cause;
+}
+
 static lk_status write_postmortem(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_postmortem *answer = ((const struct asked_rows *)what)->answer;
 	fprintf(out, "%s", answer->source);
 	if (answer->dumps)
 		fprintf(out, ": %d of %d %s", answer->dumps, answer->world,
 		        lk_noun(answer->world, "rank", "ranks"));
-	fprintf(out, "\n\n%s%s%s\n", lk_bold(colour),
-	        strcmp(answer->cause, "none") == 0     ? "nothing is stuck"
-	        : strcmp(answer->cause, "memory") == 0 ? "no allocation failed"
-	                                               : answer->cause,
-	        lk_plain(colour));
+	fprintf(out, "\n\n%s%s%s\n", lk_bold(colour), cause_text(answer->cause), lk_plain(colour));
 	LK_TRY(postmortem_put_sentence(answer->diagnosis, 4, out, err));
 	if (answer->memory_count == 1) {
 		lk_put_heading("memory", colour, out);
@@ -315,10 +318,8 @@ static lk_status write_postmortem(const void *what, bool colour, FILE *out, lk_e
 enum { MAIN_TABLE, MEMORY_TABLE, HOLDER_TABLE, REMEDY_TABLE, COLLECTIVE_TABLE, POSTMORTEM_TABLES };
 
 static lk_table *postmortem_table(const lk_postmortem *answer, int which, bool people) {
-	if (which == MAIN_TABLE)
-		which = answer->collective_count ? COLLECTIVE_TABLE
-		        : answer->holder_count   ? HOLDER_TABLE
-		                                 : MEMORY_TABLE;
+	if (which == MAIN_TABLE && answer->collective_count) which = COLLECTIVE_TABLE;
+	if (which == MAIN_TABLE) which = answer->holder_count ? HOLDER_TABLE : MEMORY_TABLE;
 	const struct {
 		const char *name;
 		const lk_answer_record *record;

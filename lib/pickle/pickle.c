@@ -3,7 +3,7 @@
  * A list or dict grows after it was pushed, and the memo may name it before, so both hold the same
  * box. What is put into a container is copied as it is at that moment: pickles complete a value
  * before they put it anywhere, unless it contains itself, and such a value could not be a tree. */
-#include "io/pickle.h"
+#include "pickle/pickle.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -87,6 +87,10 @@ static const struct {
 	{0x98, "holds a buffer outside of the file"},
 };
 
+static int name_length(const char *from, const char *to) {
+	return to - from > 80 ? 80 : (int)(to - from);
+}
+
 /* What an import names: two lines, or two texts on the stack. */
 static void imported_name(const struct machine *machine, lk_text *out) {
 	size_t count = machine->stack.count;
@@ -102,8 +106,8 @@ static void imported_name(const struct machine *machine, lk_text *out) {
 	const char *line = memchr(at, '\n', (size_t)(end - at));
 	const char *next = line ? memchr(line + 1, '\n', (size_t)(end - line - 1)) : NULL;
 	if (next)
-		lk_text_add(out, " %.*s.%.*s", line - at > 80 ? 80 : (int)(line - at), at,
-		            next - line > 80 ? 80 : (int)(next - line - 1), line + 1);
+		lk_text_add(out, " %.*s.%.*s", name_length(at, line), at, name_length(line + 1, next),
+		            line + 1);
 }
 
 static lk_status refuse_op(const struct machine *machine) {

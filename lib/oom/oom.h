@@ -7,8 +7,8 @@
  * All forms of PyTorch since 1.3 are read (CUDA, HIP and other backends), errors of the driver and
  * of NCCL, those of XLA, and the kernel's line about a process that it killed for the host's
  * memory. */
-#ifndef LK_IO_OOM_H
-#define LK_IO_OOM_H
+#ifndef LK_OOM_OOM_H
+#define LK_OOM_OOM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * precision of a double. A NUL in a text is read as U+FFFD. Values that the pickle shares share
  * their members here too, so a small file never becomes a huge tree in memory; code that follows
  * all paths must bound their number. */
-#ifndef LK_IO_PICKLE_H
-#define LK_IO_PICKLE_H
+#ifndef LK_PICKLE_PICKLE_H
+#define LK_PICKLE_PICKLE_H
 
 #include "io/json.h"
 

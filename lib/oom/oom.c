@@ -2,7 +2,7 @@
  * the words before or after it, so that all versions of the sentence are rows of one table.
  *
  * PyTorch: c10/cuda/CUDACachingAllocator.cpp, malloc(), of 1.3, 1.8, 2.0, 2.1 and 2.9. */
-#include "io/oom.h"
+#include "oom/oom.h"
 
 #include <math.h>
 #include <stddef.h>
