@@ -50,7 +50,7 @@ struct stuck {
 
 struct hang {
 	lk_mortem *work;
-	lk_arena *scratch; /* of the dump that is being read */
+	lk_arena scratch; /* of the dump that is being read */
 	lk_intern *texts;
 	LK_VEC(uint32_t) group_of_text; /* by interned name: 1 + the index of the group; 0: none */
 	LK_VEC(struct call) calls;
@@ -243,7 +243,7 @@ static bool read_entry(struct hang *hang, int rank, const lk_value *entry) {
 	call.timeout_ms = lk_json_get_number(entry, "timeout_ms", NAN);
 	call.operation = read_operation(hang, &call, entry, operation, sizeof operation);
 	call.shape = read_shape(hang, entry, operation);
-	const char *where = lk_frames_where(hang->scratch, lk_json_get(entry, "frames"), NULL);
+	const char *where = lk_frames_where(&hang->scratch, lk_json_get(entry, "frames"), NULL);
 	call.where = where ? lk_intern_id(hang->texts, where) : UINT32_MAX;
 	if (call.operation == UINT32_MAX || call.shape == UINT32_MAX || call.where == UINT32_MAX ||
 	    !lk_push(&hang->calls))
@@ -275,12 +275,10 @@ static lk_status read_dump(struct hang *hang, const lk_mortem_file *file, lk_err
 static lk_status read_dumps(struct hang *hang, const lk_mortem_file *files, size_t count,
                             lk_error *err) {
 	for (size_t i = 0; i < count; i++) {
-		lk_arena arena = LK_ARENA_INIT;
 		lk_mortem_file file = files[i];
-		hang->scratch = &arena;
-		lk_status status = lk_mortem_load(&arena, &file, err);
+		lk_status status = lk_mortem_load(&hang->scratch, &file, err);
 		if (status == LK_OK) status = read_dump(hang, &file, err);
-		lk_arena_free(&arena);
+		lk_arena_free(&hang->scratch);
 		LK_TRY(status);
 	}
 	return LK_OK;

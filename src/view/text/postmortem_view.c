@@ -40,10 +40,7 @@ static const lk_answer_field memory_fields[] = {
 	{"blocks", "blocks", MEMORY(blocks), .hidden = true},
 	{"events", "events", MEMORY(events), .hidden = true},
 };
-static const lk_answer_record memory_record = {
-	.python = "DeviceMemory",
-	.what = "The memory of a device of a memory snapshot, or of a message of memory that ran out.",
-	LK_RECORD(lk_postmortem_memory, memory_fields)};
+static const lk_answer_record memory_record = {LK_RECORD(lk_postmortem_memory, memory_fields)};
 
 #define HOLDER(member) LK_AT(lk_postmortem_holder, member)
 static const lk_answer_field holder_fields[] = {
@@ -56,10 +53,7 @@ static const lk_answer_field holder_fields[] = {
 	{"where", "where", HOLDER(where)},
 	{"function", "function", HOLDER(function)},
 };
-static const lk_answer_record holder_record = {
-	.python = "Holder",
-	.what = "Memory that a line of the user's code, or a kind of tensors, held at the moment.",
-	LK_RECORD(lk_postmortem_holder, holder_fields)};
+static const lk_answer_record holder_record = {LK_RECORD(lk_postmortem_holder, holder_fields)};
 
 #define REMEDY(member) LK_AT(lk_postmortem_remedy, member)
 static bool remedy_decided(const lk_subject *subject) {
@@ -76,11 +70,7 @@ static const lk_answer_field remedy_fields[] = {
 	{"change", "change", REMEDY(change)},
 	{"why", "why", REMEDY(why)},
 };
-static const lk_answer_record remedy_record = {
-	.python = "MemoryRemedy",
-	.what = "A change that frees memory, at most frees_bytes; enough: whether the allocation that "
-			"failed could then fit (None: not known).",
-	LK_RECORD(lk_postmortem_remedy, remedy_fields)};
+static const lk_answer_record remedy_record = {LK_RECORD(lk_postmortem_remedy, remedy_fields)};
 
 #define STUCK(member) LK_AT(lk_postmortem_collective, member)
 static const lk_answer_field collective_fields[] = {
@@ -102,8 +92,6 @@ static const lk_answer_field collective_fields[] = {
 	{"timeout_s", "timeout", STUCK(timeout_s), .known = LK_MAYBE, .hidden = true},
 };
 static const lk_answer_record collective_record = {
-	.python = "StuckCollective",
-	.what = "A collective, or a send and its receive, that did not complete.",
 	LK_RECORD(lk_postmortem_collective, collective_fields)};
 
 #define POSTMORTEM(member) LK_AT(lk_postmortem, member)
@@ -122,11 +110,7 @@ static const lk_answer_field postmortem_fields[] = {
 	{"warnings", NULL, LK_LIST(lk_postmortem, warnings, warning_count)},
 	{"reproduce", NULL, POSTMORTEM(reproduce)},
 };
-static const lk_answer_record postmortem_record = {
-	.python = "Postmortem",
-	.what = "What is left of a run that died or hangs: who held the memory, who did not enter a "
-			"collective.",
-	LK_RECORD(lk_postmortem, postmortem_fields)};
+static const lk_answer_record postmortem_record = {LK_RECORD(lk_postmortem, postmortem_fields)};
 const lk_document lk_postmortem_document = {
 	"postmortem", "`explain -o json` of what a run that died or hangs left behind",
 	&postmortem_record, offsetof(lk_postmortem, failed_check), NULL};
@@ -254,9 +238,10 @@ static lk_status put_remedies(const lk_postmortem *answer, bool colour, FILE *ou
 
 static void put_when(const lk_postmortem_collective *row, FILE *out) {
 	char time[40], spread[32];
-	time_t seconds = (time_t)row->since_unix_s;
 	struct tm parts;
-	if (isnan(row->since_unix_s) || row->since_unix_s > 1e11 || !gmtime_r(&seconds, &parts)) return;
+	if (!(row->since_unix_s > 0 && row->since_unix_s < 1e11)) return;
+	time_t seconds = (time_t)row->since_unix_s;
+	if (!gmtime_r(&seconds, &parts)) return;
 	if (!strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &parts)) return;
 	fprintf(out, "    since %s UTC", time);
 	if (row->spread_s > 0)
