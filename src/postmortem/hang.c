@@ -295,10 +295,19 @@ struct span {
 	size_t count;
 };
 
-static bool span_incomplete(const struct span *span) {
-	for (size_t i = 0; i < span->count; i++)
-		if (!span->at[i].completed) return true;
-	return false;
+static size_t span_completed(const struct span *span) {
+	size_t completed = 0;
+	for (size_t i = 0; i < span->count; i++) completed += span->at[i].completed;
+	return completed;
+}
+
+/* Whether a collective may be what its group is stuck in. One that all members entered and some
+ * completed will complete on the others, whose watchdogs had not noticed it yet, if they are not
+ * the last: then what comes after it is looked at. */
+static bool span_stuck(const struct span *span, const struct span *rest, size_t members) {
+	size_t completed = span_completed(span);
+	if (completed == span->count) return false;
+	return !completed || span->count < members || !rest->count;
 }
 
 /* Whether the rank has entered a later collective of the group, so that it passed this one, which
@@ -454,7 +463,8 @@ static bool find_stuck(struct hang *hang) {
 		for (size_t at = first; at < end && !calls[first].p2p; at = next) {
 			for (next = at; next < end && calls[next].sequence == calls[at].sequence;) next++;
 			const struct span span = {calls + at, next - at}, rest = {calls + next, end - next};
-			if (!span_incomplete(&span)) continue;
+			const struct group *group = &hang->groups.at[calls[at].group];
+			if (!span_stuck(&span, &rest, group->members.count)) continue;
 			if (!add_collective(hang, &span, &rest)) return false;
 			break;
 		}

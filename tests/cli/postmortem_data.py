@@ -5,7 +5,8 @@
     postmortem_data.py dumps FOLDER --ranks N [--protocol N] [--json] [--case CASE] [--without RANK]
 
 CASE of dumps: absent (rank 3 does not enter all_reduce 7), mismatch (rank 1 enters it with another size), done (all completed),
-network (all entered it), circle (ranks 0 and 1 enter two groups in different orders), pipeline (rank 1 does not post its receive).
+network (all entered it), late (as absent; rank 2 has not
+noticed yet that the collective before it completed), circle (ranks 0 and 1 enter two groups in different orders), pipeline (rank 1 does not post its receive).
 """
 import argparse
 import json
@@ -114,13 +115,15 @@ def dump(rank, world, case):
             entries.append(entry(1, default, "send 0->1", "started", p2p=True))
     elif case == "done":
         entries.append(entry(7, default, "all_reduce", "completed"))
-    elif case == "absent" and rank == 3:
+    elif case in ("absent", "late") and rank == 3:
         entries.append(entry(6, default, "all_gather", "completed", frames=ELSEWHERE, after=0.5))
         entries[-1]["process_group"], entries[-1]["pg_id"] = ("5", "loader"), 5
         groups["5"] = {"name": "5", "desc": "loader", "ranks": "[3]"}
     elif case != "circle":
         sizes = ((8,),) if case == "mismatch" and rank == 1 else ((4096, 1024),)
         entries.append(entry(7, default, "all_reduce", "started", sizes=sizes, after=rank * 0.001))
+    if case == "late" and rank == 2:
+        entries[5].update(state="started", retired=False)
     status = {"last_enqueued_collective": 7, "last_started_collective": 7, "last_completed_collective": 6}
     return {"version": "2.10", "nccl_version": "2.27.3", "pg_config": groups, "pg_status": {"0": status}, "entries": entries}
 
