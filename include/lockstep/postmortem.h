@@ -3,7 +3,8 @@
  * files are no traces:
  *
  *   memory snapshots of PyTorch   torch.cuda.memory._dump_snapshot(), pickle or JSON
- *   logs                          messages of memory that ran out, of one or many ranks
+ *   logs                          messages of memory that ran out, or of PyTorch's watchdog, of
+ *                                 one or many ranks
  *   flight recorder of PyTorch    one dump a rank, pickle or JSON: files, or a folder of them
  *   RAS of NCCL                   the text that ncclras prints
  *

@@ -48,7 +48,7 @@ int lk_mortem_rank_of(const char *path, bool any) {
 }
 
 lk_status lk_mortem_load(lk_arena *arena, lk_mortem_file *file, lk_error *err) {
-	bool text = file->form == LK_MORTEM_LOG || file->form == LK_MORTEM_RAS;
+	bool text = file->form != LK_MORTEM_SNAPSHOT && file->form != LK_MORTEM_FLIGHT;
 	char *bytes;
 	lk_value *root = NULL;
 	lk_stream *in;

@@ -50,7 +50,8 @@ static lk_mortem_form form_of_text(const char *text, size_t size) {
 	size_t at = 0;
 	bool ras = head_has(text, size, "Job summary") && head_has(text, size, "Communicators");
 	if (ras || head_has(text, size, "have launched up to operation")) return LK_MORTEM_RAS;
-	return lk_oom_next(text, size, &at, &found) ? LK_MORTEM_LOG : LK_MORTEM_NONE;
+	if (lk_oom_next(text, size, &at, &found)) return LK_MORTEM_LOG;
+	return lk_mortem_has_timeouts(text, size) ? LK_MORTEM_TIMEOUTS : LK_MORTEM_NONE;
 }
 
 static lk_mortem_form form_of_log(const char *path) {
@@ -180,6 +181,7 @@ static lk_status read_files(lk_mortem *work, const mortem_files *files, lk_error
 		[LK_MORTEM_SNAPSHOT] = "memory snapshot of PyTorch",
 		[LK_MORTEM_FLIGHT] = "flight recorder of PyTorch",
 		[LK_MORTEM_LOG] = "log",
+		[LK_MORTEM_TIMEOUTS] = "log of PyTorch's watchdog",
 		[LK_MORTEM_RAS] = "RAS of NCCL",
 	};
 	lk_mortem_form form = files->at[0].form;
@@ -191,6 +193,7 @@ static lk_status read_files(lk_mortem *work, const mortem_files *files, lk_error
 		}
 	work->result.source = sources[form];
 	work->result.missing = "";
+	if (form == LK_MORTEM_TIMEOUTS) return lk_mortem_timeouts(work, files->at, files->count, err);
 	if (form == LK_MORTEM_FLIGHT) return lk_mortem_flight(work, files->at, files->count, err);
 	for (size_t i = 0; i < files->count; i++) LK_TRY(read_one(work, &files->at[i], err));
 	return form == LK_MORTEM_RAS ? LK_OK : lk_mortem_diagnose_memory(work, err);

@@ -4,6 +4,7 @@
 
 #include "lockstep/postmortem.h"
 #include "base/arena.h"
+#include "base/intern.h"
 #include "base/vec.h"
 #include "io/json.h"
 
@@ -25,6 +26,7 @@ typedef enum lk_mortem_form {
 	LK_MORTEM_SNAPSHOT,
 	LK_MORTEM_FLIGHT,
 	LK_MORTEM_LOG,
+	LK_MORTEM_TIMEOUTS,
 	LK_MORTEM_RAS,
 } lk_mortem_form;
 
@@ -34,7 +36,7 @@ enum { LK_MORTEM_LOG_BYTES = 1 << 30 }; /* of a log at most */
 typedef struct lk_mortem_file {
 	const char *path;
 	lk_mortem_form form;
-	const char *text; /* of LOG and RAS */
+	const char *text; /* of LOG, TIMEOUTS and RAS */
 	size_t size;
 	const lk_value *root; /* of SNAPSHOT and FLIGHT */
 } lk_mortem_file;
@@ -56,11 +58,63 @@ lk_status lk_mortem_diagnose_memory(lk_mortem *work, lk_error *err);
 /* remedies.c: what would free memory of the last row, by the kinds that were held then. */
 lk_status lk_mortem_remedies(lk_mortem *work, lk_error *err);
 
-/* hang.c: the collectives that did not complete, from the dumps of all ranks, which it loads. */
-lk_status lk_mortem_flight(lk_mortem *work, const lk_mortem_file *files, size_t count,
-                           lk_error *err);
 /* ras.c */
 lk_status lk_mortem_ras(lk_mortem *work, const lk_mortem_file *file, lk_error *err);
+
+/* ---- hang.c: which collective did who not enter ---- */
+
+enum { LK_HANG_RANKS = 1 << 20 };
+
+typedef LK_VEC(int) lk_rank_set;
+
+/* A collective, or one side of a send and receive, on one rank. Texts are interned. */
+typedef struct lk_hang_call {
+	uint32_t group, operation, shape, where;
+	int rank;
+	bool p2p, completed;
+	int from, to; /* p2p: ranks in the group; -1 */
+	int64_t sequence;
+	double created_ns; /* 0: not known */
+	double timeout_ms;
+} lk_hang_call;
+
+typedef struct lk_hang_group {
+	uint32_t name;       /* interned: "0 (default_pg)" */
+	lk_rank_set members; /* sorted once all are known */
+	bool described;      /* its members are stated */
+} lk_hang_group;
+
+typedef struct lk_hang {
+	lk_mortem *work;
+	lk_arena scratch; /* of the file that is being read */
+	lk_intern *texts;
+	LK_VEC(uint32_t) group_of_text; /* by interned name: 1 + the index of the group; 0: none */
+	LK_VEC(lk_hang_call) calls;
+	LK_VEC(lk_hang_group) groups;
+	LK_VEC(struct lk_stuck) stuck;
+	lk_rank_set dumped; /* ranks of which something is known; sorted once all are */
+	int world;
+	bool timeouts; /* calls are those that timed out: a rank at an earlier one is late */
+	struct lk_rank_state *rank; /* [world] */
+} lk_hang;
+
+/* The group of this name and description; NULL when memory runs out. */
+lk_hang_group *lk_hang_group_named(lk_hang *hang, const char *name, const char *what);
+/* Add a member; false when memory runs out, here and below. Ranks that cannot be are left out. */
+bool lk_hang_member(lk_hang *hang, lk_hang_group *group, double rank);
+bool lk_ranks_add(lk_rank_set *set, int rank);
+/* Write the rows and sentences of the answer, once all calls are known. */
+lk_status lk_hang_find(lk_hang *hang, lk_error *err);
+void lk_hang_free(lk_hang *hang);
+
+/* flight.c: dumps of all ranks, which it loads. */
+lk_status lk_mortem_flight(lk_mortem *work, const lk_mortem_file *files, size_t count,
+                           lk_error *err);
+/* timeouts.c: messages of PyTorch's watchdog in logs of all ranks, which it loads. */
+lk_status lk_mortem_timeouts(lk_mortem *work, const lk_mortem_file *files, size_t count,
+                             lk_error *err);
+/* Whether a log has such a message. */
+bool lk_mortem_has_timeouts(const char *text, size_t size);
 
 /* ---- frames.c: stacks of PyTorch: [{filename, line, name}], the innermost first ---- */
 

@@ -40,7 +40,7 @@ static void count_operations(struct section *section, int ranks, long long opera
 }
 
 /* One line of a section, without the blanks before it. */
-static void read_line(struct section *section, const char *line) {
+static void ras_read_line(struct section *section, const char *line) {
 	int rank, count;
 	long long operation;
 	char word[60], node[80], gpu[20];
@@ -139,7 +139,7 @@ lk_status lk_mortem_ras(lk_mortem *work, const lk_mortem_file *file, lk_error *e
 			char *closing = strchr(line, ')');
 			if (closing) closing[1] = '\0';
 			lk_copy(section.title, sizeof section.title, begins ? line : "of the job");
-		} else read_line(&section, line);
+		} else ras_read_line(&section, line);
 	}
 	LK_TRY(end_section(work, &section, err));
 	return say_ras(work, err);

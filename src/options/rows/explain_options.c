@@ -86,8 +86,8 @@ const lk_verb lk_explain_verb = {
 		"rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
 		"it.\n\n"
 		"Of a run that died or hangs it reads what is left: memory snapshots of PyTorch (pickle, "
-		"JSON), logs with messages of memory that ran out, flight-recorder dumps of NCCL's ranks, "
-		"and the output of ncclras.\n\n"
+		"JSON), logs that say that memory ran out or a collective timed out, flight-recorder dumps "
+		"of all ranks, and the output of ncclras.\n\n"
 		"Measures and their names are those of HolisticTraceAnalysis (compute_time, "
 		"idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
 		"those of nsys stats. With --steps all the numbers can be compared with HTA's.",
