@@ -29,6 +29,8 @@ model/build:      base graph model/network model/layout
 model/dlrm:       base graph model/network
 -- lib
 shell:            base
+pickle:           base io
+oom:              base
 -- src
 launch/reading:   base io model/read model/layout shell
 launch/launchers: base model/layout launch/reading
@@ -64,6 +66,7 @@ replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base trace/read options explain
+postmortem:       base system io options pickle oom trace/read
 -- lib
 rendezvous:       base
 -- src

@@ -1,4 +1,5 @@
-/* explain.c: `lockstep explain`: why a run is slow; of two runs, what changed between them. */
+/* explain.c: `lockstep explain`: why a run is slow, or died, or hangs; of two runs, what changed
+ * between them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,10 +7,11 @@
 #include "cli/cli.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
+#include "lockstep/postmortem.h"
 
-/* Refuses options that show a single run. */
+/* Refuses options that show the steps of a single run. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
-                               lk_error *err) {
+                               const char *why, const char *hint, lk_error *err) {
 	const struct {
 		bool given;
 		const char *option;
@@ -21,9 +23,8 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 	              {request->mains.price_kwh > 0, "--price-kwh"}};
 	for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
 		if (of_one[i].given) {
-			lk_fail(err, LK_ERR_INPUT, of_one[i].option,
-			        "shows one run, but the two traces are of two runs, which are compared");
-			return lk_hint(err, "explain each run by itself for it");
+			lk_fail(err, LK_ERR_INPUT, of_one[i].option, "%s", why);
+			return lk_hint(err, "%s", hint);
 		}
 	return LK_OK;
 }
@@ -40,8 +41,26 @@ static lk_status diff_table_of(int table, int *out, lk_error *err) {
 
 /* Checks that the outputs can show a comparison, and names its table there. */
 static lk_status show_runs(const lk_explain_request *request, lk_outputs *outputs, lk_error *err) {
-	LK_TRY(refuse_of_one(request, outputs, err));
+	LK_TRY(refuse_of_one(request, outputs,
+	                     "shows one run, but the two traces are of two runs, which are compared",
+	                     "explain each run by itself for it", err));
 	return diff_table_of(outputs->table, &outputs->table, err);
+}
+
+/* Shows what is left of a run that died or hangs. */
+static int explain_end(const lk_explain_request *request, const lk_outputs *outputs) {
+	const lk_verb_row *row = &lk_row_postmortem;
+	void *answer = NULL;
+	lk_error err = {0};
+	lk_status status = refuse_of_one(
+		request, outputs, "shows steps, but the files are left of a run that died or hangs",
+		"leave it out", &err);
+	if (status == LK_OK) status = row->ask(request, &answer, &err);
+	if (status != LK_OK) return cli_fail(&err);
+	int result = cli_show(row, request, answer, outputs);
+	cli_warn_failed(lk_verb_failed_check(row, answer));
+	row->free(answer);
+	return result;
 }
 
 int cli_explain(lk_args *args) {
@@ -55,6 +74,9 @@ int cli_explain(lk_args *args) {
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
+	bool ended = false;
+	if (status == LK_OK) status = lk_postmortem_asked(&request, &ended, &err);
+	if (status == LK_OK && ended) return explain_end(&request, &outputs);
 	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (status != LK_OK) return cli_fail(&err);
 	LK_ASSERT(!one != !two);

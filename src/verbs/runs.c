@@ -9,6 +9,7 @@
 #include "io/recording.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
+#include "lockstep/postmortem.h"
 #include "lockstep/replay.h"
 #include "lockstep/stalls.h"
 #include "lockstep/whatif.h"
@@ -40,6 +41,22 @@ const lk_verb_row lk_row_explain = {
 	ROW_MEMBERS(explain, lk_explanation),
 	.files = explain_row_files,
 	.report = explain_row_report,
+};
+
+/* ---- what is left of a run that died or hangs ---- */
+
+ROW_ASK(postmortem, lk_postmortem, lk_postmortem_read)
+ROW_FREE(postmortem)
+ROW_PRINT(postmortem, table)
+
+const lk_verb_row lk_row_postmortem = {
+	.verb = &lk_explain_verb,
+	.defaults = explain_row_defaults,
+	.fill = explain_row_fill,
+	.ask = postmortem_row_ask,
+	.free = postmortem_row_free,
+	.print = postmortem_row_print,
+	.failed_check = ROW_PLACE(lk_postmortem, failed_check),
 };
 
 /* ---- diff ---- */

@@ -8,7 +8,7 @@ shopt -s nullglob
 
 sources() {
 	case $1 in
-	archive | csv | options | recording | store) ;;
+	archive | csv | options | pickle | recording | store) ;;
 	calibration) echo src/cost/calibration/*.c study/fit/*.c ;;
 	cluster) echo src/hw/*.c ;;
 	compose | stalls) ;;
@@ -28,6 +28,7 @@ sources() {
 	nccl_info | topology_xml | topology) echo src/hw/nccl_info.c src/hw/topology_xml.c src/hw/interconnect.c study/calibrate/host/topology.c ;;
 	nsys) echo src/trace/read/nsys.c src/trace/read/rocpd.c src/trace/read/rocm.c ;;
 	offers) echo src/rent/offers*.c src/hw/fields.c ;;
+	postmortem) echo src/postmortem/*.c lib/oom/*.c ;;
 	rocprof) echo src/trace/read/rocprof.c src/trace/read/rocm.c ;;
 	serve) echo src/serve/fields.c src/serve/guard.c src/options/rows/predict_options.c src/options/rows/job_rows.h ;;
 	shard) echo src/shard/shard_tables.c ;;

@@ -59,6 +59,10 @@ static const char *const examples[] = {
 	"one table as CSV",
 	"lockstep explain rank0.json.gz --gpu h100-sxm --table roofline",
 	"products and other operations of known shape against peak and memory bandwidth",
+	"lockstep explain snapshot.pickle",
+	"who held the memory when it ran out, and what frees it",
+	"lockstep explain dumps/",
+	"which rank did not enter the collective that hangs",
 	"lockstep explain rank*.json.gz --trace merged.pftrace",
 	"all ranks on one clock, for ui.perfetto.dev",
 	NULL,
@@ -81,6 +85,9 @@ const lk_verb lk_explain_verb = {
 		"TensorFlow on GPUs (.xplane.pb), Nsight Systems (SQLite) and rocprofv3 (JSON, "
 		"rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
 		"it.\n\n"
+		"Of a run that died or hangs it reads what is left: memory snapshots of PyTorch (pickle, "
+		"JSON), logs that say that memory ran out or a collective timed out, flight-recorder dumps "
+		"of all ranks, and the output of ncclras.\n\n"
 		"Measures and their names are those of HolisticTraceAnalysis (compute_time, "
 		"idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
 		"those of nsys stats. With --steps all the numbers can be compared with HTA's.",
