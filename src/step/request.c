@@ -2,13 +2,16 @@
  * (request_options.c). */
 #include "base/check.h"
 #include "base/arena.h"
+#include "launch/emit/emit.h"
 #include "step/step.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/noun.h"
+#include "io/stream.h"
 #include "base/text.h"
 
 /* --var sets variables that a file reads; a name that nothing reads is a typo. */
@@ -25,6 +28,46 @@ static lk_status check_vars_read(const char *vars, const char *file, uint64_t re
 		line += *line == '\n';
 	}
 	return LK_OK;
+}
+
+/* What was read, for an edit of it. A line that starts a script is that line. */
+static lk_status keep_source(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                             lk_error *err) {
+	const char *file = request->config ? request->config : request->script;
+	lk_source *source = LK_NEW(arena, lk_source);
+	const char *text = "";
+	if (!source) return lk_oom(err);
+	if (file && access(file, R_OK) == 0) {
+		char *read;
+		size_t size;
+		LK_TRY(lk_stream_slurp(file, LK_LAUNCH_BYTES, &read, &size, err));
+		text = lk_arena_strndup(arena, read, size);
+		free(read);
+	} else if (file) { /* the line itself, in quotes */
+		text = file;
+		file = NULL;
+	} else
+		for (int i = 0; i < request->launch_count && text; i++) {
+			const char *word = lk_shell_quote(arena, request->launch[i]);
+			text = word ? lk_arena_printf(arena, "%s%s%s", text, i > 0 ? " " : "", word) : NULL;
+		}
+	if (text && !file) text = lk_arena_printf(arena, "%s\n", text);
+	*source = (lk_source){.path = file,
+	                      .text = text,
+	                      .script = request->script != NULL,
+	                      .given = {.vars = request->vars}};
+	if (request->vars && !(source->given.vars = lk_arena_strdup(arena, request->vars)))
+		return lk_oom(err);
+	if (file && request->launch_count > 0) {
+		const char **words = LK_ARRAY(arena, const char *, (size_t)request->launch_count);
+		for (int i = 0; words && i < request->launch_count; i++)
+			if (!(words[i] = lk_arena_strdup(arena, request->launch[i]))) return lk_oom(err);
+		if (!words) return lk_oom(err);
+		source->given.args = words;
+		source->given.arg_count = request->launch_count;
+	}
+	out->source = source;
+	return text ? LK_OK : lk_oom(err);
 }
 
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -51,6 +94,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));
 	if (file) LK_TRY(check_vars_read(request->vars, file, vars_read, err));
+	if (request->emit && lk_request_launched(request)) LK_TRY(keep_source(arena, request, out, err));
 	if (launch.job) out->job = *launch.job;
 	launch.job = &out->job;
 	if (request->deepspeed) LK_TRY(lk_deepspeed_read(arena, request->deepspeed, &launch, err));

@@ -57,11 +57,18 @@ static lk_status written_say(lk_arena *arena, lk_written *written, const lk_job 
 	return *note ? LK_OK : lk_oom(err);
 }
 
-lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_job *job,
-                       const lk_cluster *cluster, lk_emitted *out, lk_error *err) {
+lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_source *source,
+                       const lk_job *job, const lk_cluster *cluster, lk_emitted *out,
+                       lk_error *err) {
 	lk_written written;
 	const char *note;
-	LK_TRY(lk_emit(arena, target, job, cluster, &written, out, err));
+	bool whole, edits = lk_emit_edits(target, &whole);
+	if (edits && !source) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "no file or launch line was given that could be edited");
+		return lk_hint(err, "give one, or name what to write, for instance --emit megatron");
+	}
+	if (edits) LK_TRY(lk_emit_edit(arena, source, whole, job, cluster, &written, out, err));
+	else LK_TRY(lk_emit(arena, target, job, cluster, &written, out, err));
 	if (!*written.unsaid || !cluster) return LK_OK;
 	LK_TRY(written_say(arena, &written, job, cluster, &note, err));
 	if (!note) return LK_OK;

@@ -150,7 +150,10 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	char shown[64], text[256];
-	if (emit_is_program(target) || emit_find(target, &framework, &wrapper)) return LK_OK;
+	bool whole;
+	if (emit_is_program(target) || lk_emit_edits(target, &whole) ||
+	    emit_find(target, &framework, &wrapper))
+		return LK_OK;
 	lk_text list = lk_text_begin(text, sizeof text);
 	for (int i = 0; i < FRAMEWORKS; i++) lk_text_add(&list, "%s, ", frameworks[i].name);
 	for (int i = 0; i < WRAPPERS; i++)
@@ -158,7 +161,8 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--emit", "unknown target \"%s\"",
 	        lk_escape(target, shown, sizeof shown));
 	return lk_hint(
-		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, or program",
+		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, edit or edited "
+		"for changes of the given file, or program",
 		text);
 }
 
@@ -484,6 +488,18 @@ static lk_status emit_write(struct emit_work *work, const char **text, lk_error 
 	return ok ? emit_settle(work, text, err) : lk_oom(err);
 }
 
+bool lk_emission_begin(lk_emission *emission, lk_arena *arena, const lk_job *job,
+                       const lk_cluster *cluster) {
+	*emission = (lk_emission){.arena = arena,
+	                          .job = job,
+	                          .cluster = cluster,
+	                          .per_node = emit_per_node(job, cluster),
+	                          .network = emit_network_id(arena, job)};
+	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
+	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
+	return emission->network != NULL;
+}
+
 static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *framework,
                                     const struct emit_wrapper *wrapper, const lk_job *job,
                                     const lk_cluster *cluster) {
@@ -494,23 +510,16 @@ static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *frame
 	LK_ASSERT(fields <= FIELDS);
 	work->framework = framework;
 	work->wrapper = wrapper;
-	lk_emission *emission = &work->emission;
-	*emission = (lk_emission){.arena = arena,
-	                          .job = job,
-	                          .cluster = cluster,
-	                          .per_node = emit_per_node(job, cluster),
-	                          .network = emit_network_id(arena, job),
-	                          .image = framework->image};
-	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
-	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
-	return emission->network != NULL ? work : NULL;
+	bool begun = lk_emission_begin(&work->emission, arena, job, cluster);
+	work->emission.image = framework->image;
+	return begun ? work : NULL;
 }
 
-static void emit_end(struct emit_work *work) {
-	lk_vec_free(&work->emission.environment);
-	lk_vec_free(&work->emission.settings);
-	lk_vec_free(&work->emission.launcher);
-	lk_vec_free(&work->emission.program);
+void lk_emission_end(lk_emission *emission) {
+	lk_vec_free(&emission->environment);
+	lk_vec_free(&emission->settings);
+	lk_vec_free(&emission->launcher);
+	lk_vec_free(&emission->program);
 }
 
 /* Which losses without all logits a framework has a setting for. */
@@ -575,7 +584,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	lk_status status = emit_write(work, &out->text, err);
 	if (status == LK_OK) status = emit_note_all(work, err);
 	if (status == LK_OK && written) status = emit_keep_written(work, written, err);
-	emit_end(work);
+	lk_emission_end(&work->emission);
 	out->notes = work->notes;
 	out->note_count = work->note_count;
 	return status;
@@ -589,7 +598,7 @@ char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job
 		if (work == NULL) return NULL;
 		work->exact = true;
 		if (emit_write(work, &text, NULL) != LK_OK) text = NULL;
-		emit_end(work);
+		lk_emission_end(&work->emission);
 		break;
 	}
 	return (char *)text;

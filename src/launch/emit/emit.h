@@ -11,7 +11,10 @@
  *                    rules of their rows
  *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
  *   emit_changes.c   what a change of a job is in a framework's words
- *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
+ *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes
+ *   edit.c           the text that states a job, changed where another job needs it
+ *   edit_places.c    where a text states what: keys of files, flags and variables of scripts
+ *   edit_text.c      changes made to a text, or shown as a unified diff */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H
 
@@ -40,6 +43,23 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
                           const lk_job *after, const lk_cluster *cluster, const char **out,
                           lk_error *err);
+
+/* ---- edit.c */
+/* A text that was read as a job: all that is needed to read it again. */
+typedef struct lk_source {
+	const char *path; /* a file's; NULL: `text` is a pasted line */
+	const char *text;
+	bool script; /* whatever the path ends in */
+	lk_launch_given given;
+} lk_source;
+/* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
+bool lk_emit_edits(const char *target, bool *whole);
+/* Writes a completed job as changes of the text that states another one: what differs is changed or
+ * added where its like is, every other byte stays. Each change is one that reading needs: without it
+ * the text would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
+lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, const lk_job *job,
+                       const lk_cluster *cluster, lk_written *written, lk_emitted *out,
+                       lk_error *err);
 
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */
@@ -80,6 +100,11 @@ typedef struct lk_emission {
 	bool accelerate;            /* is the launcher */
 	const char *image;          /* of a container that has the framework */
 } lk_emission;
+
+/* The job on its way; false when memory runs out. Lists of words are freed by lk_emission_end. */
+bool lk_emission_begin(lk_emission *emission, lk_arena *arena, const lk_job *job,
+                       const lk_cluster *cluster);
+void lk_emission_end(lk_emission *emission);
 
 /* emit_line.c: launcher and program of a line. */
 bool lk_write_line(lk_emission *emission, lk_dialect dialect);

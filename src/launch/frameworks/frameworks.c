@@ -108,6 +108,17 @@ static lk_status framework_defaults(lk_config *config, const lk_framework *frame
 	                        framework->name);
 }
 
+/* What an edit of the text looks its settings up in. */
+static lk_status framework_keep_tables(lk_reading *reading, const lk_framework *framework,
+                                       const lk_key *const *tables) {
+	const lk_key **kept = LK_ARRAY(reading->arena, const lk_key *, LK_FRAMEWORK_TABLES);
+	if (!kept) return lk_oom(reading->err);
+	for (int i = 0; i < LK_FRAMEWORK_TABLES - 1 && tables[i]; i++) kept[i] = tables[i];
+	reading->out->keys = kept;
+	reading->out->names = framework->names;
+	return LK_OK;
+}
+
 /* Read keys by their tables, then apply the framework's rules, to the job of the reading; or to
  * words. */
 static lk_status framework_job(const lk_config *config, const lk_framework *framework,
@@ -120,6 +131,7 @@ static lk_status framework_job(const lk_config *config, const lk_framework *fram
 	if (framework->launched) LK_TRY(lk_accelerate_read(config, draft));
 	/* what FSDP checkpoints stays so, whatever gradient_checkpointing says */
 	bool checkpoints = strcasecmp(draft->recompute_text, "true") == 0;
+	if (tables) LK_TRY(framework_keep_tables(config->reading, framework, tables));
 	if (tables) LK_TRY(lk_draft_read(config, tables, draft));
 	if (checkpoints) lk_copy(draft->recompute_text, sizeof draft->recompute_text, "true");
 	LK_TRY(lk_rules_apply(config, framework->rules, draft, words));
