@@ -584,6 +584,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		LK_TRY(lk_launch_note(
 			reading, "quantized weights",
 			"frozen weights of 8 bits, or without adapters, are priced as 16-bit ones"));
+	config->reading->out->pairs = draft->pairs;
 	if (draft->pairs) {
 		job->mbs *= 2, job->gbs *= 2;
 		LK_TRY(lk_launch_assume(reading, "a pair of preferences is two sequences"));

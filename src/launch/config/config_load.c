@@ -202,7 +202,7 @@ static lk_status config_load_tree(lk_config *config, const char *path, int depth
 	if (depth > LK_CONFIG_DEPTH)
 		return lk_config_fail(config, path, "files inherit from one another too deeply",
 		                      "a file may name itself");
-	const char *given = depth == 0 && strcmp(path, config->file) == 0 ? config->given.text : NULL;
+	const char *given = depth == 0 ? config->given.text : NULL;
 	if (given) {
 		size = strlen(given);
 		if (!(text = strdup(given))) return lk_oom(reading->err);

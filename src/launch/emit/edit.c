@@ -42,29 +42,16 @@ typedef struct edit_work {
 	int change_count;
 	lk_spots places;
 	lk_edits edits;
-	lk_job read; /* what the text states with the changes */
 } edit_work;
 
 /* ---- reading ---- */
 
+/* What a text states, with the network and, where it states none, the GPUs of the job wanted. */
 static lk_status edit_read(const edit_work *work, lk_arena *arena, const char *text,
-                           lk_launch *out, lk_error *err) {
-	const lk_source *source = work->source;
-	lk_launch_given given = source->given;
-	given.text = text;
-	*out = (lk_launch){0};
-	if (!source->path)
-		return lk_launch_text(arena, text, strlen(text), "launch line", NULL, out, err);
-	return source->script ? lk_launch_script(arena, source->path, &given, out, err)
-	                      : lk_launch_file(arena, source->path, &given, out, err);
-}
-
-/* The job of a launch, with the network and, where it states none, the GPUs of the one wanted. */
-static lk_job edit_raw(const edit_work *work, const lk_launch *launch) {
-	lk_job raw = *launch->job;
-	if (raw.model.layers <= 0) raw.model = work->job->model;
-	raw.gpus = launch->gpus > 0 ? launch->gpus : work->job->gpus;
-	return raw;
+                           lk_launch *launch, lk_job *raw, lk_error *err) {
+	LK_TRY(work->source->read(work->source, arena, text, launch, raw, err));
+	if (raw->gpus <= 0) raw->gpus = work->job->gpus;
+	return LK_OK;
 }
 
 static bool edit_counts(const lk_field *field) {
@@ -93,15 +80,13 @@ static int edit_differs(const edit_work *work, const lk_job *raw, bool *differs)
 static lk_status edit_score(edit_work *work, int *score, lk_error *err) {
 	lk_arena arena = {0};
 	lk_launch launch;
+	lk_job raw;
 	lk_error refused = {0};
 	const char *text =
 		lk_edited(&arena, work->source->text, work->edits.at, work->edits.count);
-	lk_status status = text ? edit_read(work, &arena, text, &launch, &refused) : LK_ERR_MEMORY;
-	*score = UNREADABLE;
-	if (status == LK_OK) {
-		lk_job raw = edit_raw(work, &launch);
-		*score = edit_differs(work, &raw, NULL);
-	}
+	lk_status status =
+		text ? edit_read(work, &arena, text, &launch, &raw, &refused) : LK_ERR_MEMORY;
+	*score = status == LK_OK ? edit_differs(work, &raw, NULL) : UNREADABLE;
 	lk_arena_free(&arena);
 	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
@@ -252,6 +237,7 @@ static lk_status edit_compare(edit_work *work, lk_error *err) {
 	          (!work->before ||
 	           lk_emission_begin(&emissions[0], work->arena, work->before, work->cluster));
 	lk_emission *before = work->before ? &emissions[0] : NULL;
+	emissions[0].pairs = emissions[1].pairs = work->base.pairs;
 	lk_status status = ok ? LK_OK : lk_oom(err);
 	if (status == LK_OK && work->base.keys)
 		status = edit_compare_rows(work, before, &emissions[1], err);
@@ -276,8 +262,13 @@ static const char *edit_name(const edit_work *work, const lk_spot *place) {
 /* The setting of a place; NULL: none that changes. Another flag of Megatron-LM may state the same. */
 static const edit_change *edit_change_of(const edit_work *work, const lk_spot *place) {
 	const char *name = edit_name(work, place);
-	for (int i = 0; i < work->change_count; i++)
-		if (lk_same_name(work->changes[i].name, name)) return &work->changes[i];
+	for (int i = 0; i < work->change_count; i++) {
+		const char *setting = work->changes[i].name;
+		size_t length = strlen(name), most = strlen(setting);
+		bool below = work->file && work->base.dialect != 0 && length > most && /* in a section */
+		             name[length - most - 1] == '.' && strcmp(name + length - most, setting) == 0;
+		if (below || lk_same_name(setting, name)) return &work->changes[i];
+	}
 	if (work->base.keys || work->base.dialect != 0) return NULL;
 	const lk_flag *flag = lk_megatron_flag(name), *other;
 	for (int i = 0; flag && i < work->change_count; i++) {
@@ -410,10 +401,10 @@ static lk_status edit_begin(edit_work *work, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s is a program in Python, which is not edited", path);
 		return lk_hint(err, "give --emit bridge for a launch line");
 	}
-	LK_TRY(edit_read(work, work->arena, source->text, &work->base, err));
+	lk_job before;
+	LK_TRY(edit_read(work, work->arena, source->text, &work->base, &before, err));
 	work->file = source->path && !source->script &&
 	             lk_document_form_named(path, source->text, size) != LK_DOCUMENT_NONE;
-	lk_job before = edit_raw(work, &work->base);
 	if (lk_job_complete(&before, work->cluster, NULL) == LK_OK) {
 		if (!(work->before = LK_NEW(work->arena, lk_job))) return lk_oom(err);
 		*work->before = before;
@@ -438,11 +429,11 @@ static lk_status edit_end(edit_work *work, bool whole, lk_written *written, lk_e
 	const char *name = source->path ? source->path : "launch line";
 	bool *differs = LK_ARRAY(work->arena, bool, 1024);
 	lk_launch launch;
+	lk_job raw;
 	size_t made = 0;
 	const char *text = lk_edited(work->arena, source->text, work->edits.at, work->edits.count);
 	if (!text || !differs) return lk_oom(err);
-	LK_TRY(edit_read(work, work->arena, text, &launch, err));
-	lk_job raw = edit_raw(work, &launch);
+	LK_TRY(edit_read(work, work->arena, text, &launch, &raw, err));
 	(void)edit_differs(work, &raw, differs);
 	const char *unsaid = edit_list(work, differs);
 	if (!unsaid) return lk_oom(err);

@@ -100,7 +100,7 @@ lk_status lk_spots_of_file(lk_arena *arena, const char *path, const char *text, 
 	lk_spot_form form = LK_SPOT_YAML;
 	LK_TRY(lk_document_parse(arena, text, size, path, &root, err));
 	lk_document_form is = lk_document_form_named(path, text, size);
-	if (is == LK_DOCUMENT_JSON) form = LK_SPOT_JSON;
+	if (is == LK_DOCUMENT_JSON || text[strspn(text, " \t\r\n")] == '{') form = LK_SPOT_JSON;
 	if (is == LK_DOCUMENT_TOML) form = LK_SPOT_TOML;
 	if (root->kind != LK_JSON_OBJECT) return LK_OK;
 	const struct places_walk walk = {arena, text, form, out};

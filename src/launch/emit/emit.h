@@ -45,13 +45,19 @@ lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *bef
                           lk_error *err);
 
 /* ---- edit.c */
-/* A text that was read as a job: all that is needed to read it again. */
-typedef struct lk_source {
+/* A text that was read as a job. */
+typedef struct lk_source lk_source;
+/* Reads `text` in its place: what it states, and the job that it makes without more GPUs than it
+ * states (0: none). */
+typedef lk_status lk_source_read(const lk_source *source, lk_arena *arena, const char *text,
+                                 lk_launch *launch, lk_job *raw, lk_error *err);
+struct lk_source {
 	const char *path; /* a file's; NULL: `text` is a pasted line */
 	const char *text;
 	bool script; /* whatever the path ends in */
-	lk_launch_given given;
-} lk_source;
+	lk_source_read *read;
+	const void *request; /* of whoever reads it */
+};
 /* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
 bool lk_emit_edits(const char *target, bool *whole);
 /* Writes a completed job as changes of the text that states another one: what differs is changed or
@@ -98,6 +104,7 @@ typedef struct lk_emission {
 	const char *contents;
 	lk_words launcher, program; /* torchrun and its options; what it starts */
 	bool accelerate;            /* is the launcher */
+	bool pairs;                 /* the text counts pairs of sequences */
 	const char *image;          /* of a container that has the framework */
 } lk_emission;
 

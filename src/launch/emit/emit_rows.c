@@ -145,7 +145,8 @@ static void rows_put_line(lk_page *page, struct rows_open *open, const char *pat
 
 bool lk_emit_rows_state(const lk_emission *emission, const lk_key *const *tables,
                         const char **values) {
-	const lk_draft *draft = rows_draft(emission);
+	lk_draft *draft = rows_draft(emission);
+	if (draft && emission->pairs) draft->job.mbs /= 2, draft->job.gbs /= 2;
 	for (; draft && *tables; tables++)
 		for (const lk_key *row = *tables; row->path; row++) {
 			bool fact = row->kind == LK_KEY_FACT && row->fact;

@@ -353,6 +353,7 @@ lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_
 	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
+	config.given.text = NULL; /* of no other file */
 	LK_TRY(config_merge_others(&config));
 	return config_translate(&config, words);
 }

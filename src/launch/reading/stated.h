@@ -69,6 +69,7 @@ typedef struct lk_launch {
 	const char *network, *network_flag;
 	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules apply; NULL: none */
 	lk_launch_samples samples;
+	bool pairs;            /* batches count pairs of sequences, the job sequences */
 	bool window_said;      /* --window-size: applies to whatever network is trained */
 	const char *framework; /* framework of the file or line, "axolotl"; NULL: unknown */
 	/* Tables of its keys, up to NULL, and other names that it has for them; NULL: it is read as flags
