@@ -173,6 +173,12 @@ const char *lk_emit_stack(const char *target) {
 	return framework != NULL ? framework->stack : LK_STACK_DEFAULT;
 }
 
+static const emit_framework *emit_named(const char *name) {
+	const emit_framework *framework;
+	const struct emit_wrapper *wrapper;
+	return emit_find(name, &framework, &wrapper) ? framework : NULL;
+}
+
 /* The framework that runs a stack's layouts, for a wrapper that names none. */
 static const emit_framework *emit_of_stack(const lk_job *job) {
 	static const struct {
@@ -187,9 +193,7 @@ static const emit_framework *emit_of_stack(const lk_job *job) {
 	const char *name = "megatron";
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (strcmp(job->stack, pairs[i].stack) == 0) name = pairs[i].name;
-	const emit_framework *framework;
-	const struct emit_wrapper *wrapper;
-	return emit_find(name, &framework, &wrapper) ? framework : NULL;
+	return emit_named(name);
 }
 
 /* ---- writing and reading back ---- */
@@ -534,25 +538,9 @@ bool lk_launch_describes(const lk_model *model) {
 	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
 }
 
-/* What was written in place of the job, and what it lacks. */
-static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
-                                   lk_error *err) {
-	*written = (lk_written){.framework = work->framework->name, .job = work->read};
-	written->unsaid = emit_list(work, work->unsaid);
-	return written->unsaid ? LK_OK : lk_oom(err);
-}
-
-lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
-                  lk_written *written, lk_emitted *out, lk_error *err) {
+/* What a framework cannot run, or be told; NULL: nothing. */
+static const char *emit_lacks(const emit_framework *framework, const lk_job *job) {
 	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
-	const emit_framework *framework;
-	const struct emit_wrapper *wrapper;
-	*out = (lk_emitted){0};
-	LK_TRY(lk_emit_known(target, err));
-	if (written) *written = (lk_written){.framework = "", .unsaid = ""};
-	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
-	emit_find(target, &framework, &wrapper);
-	if (framework == NULL) framework = emit_of_stack(job);
 	const char *lacks = framework->lacks(job);
 	bool convolutions = job->model.network == LK_NET_CONV;
 	if (convolutions && !framework->convolutions)
@@ -571,6 +559,48 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 		lacks = "it keeps parameters on the device; leave out --offload-params";
 	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
+	return lacks;
+}
+
+const char *lk_emit_framework(const char *target, const char *read) {
+	const emit_framework *framework = NULL;
+	const struct emit_wrapper *wrapper;
+	bool whole, edits = target && lk_emit_edits(target, &whole);
+	if (target && !edits) emit_find(target, &framework, &wrapper);
+	else if (read && strcmp(read, "trainer") == 0) return "accelerate";
+	else if (read) emit_find(read, &framework, &wrapper);
+	return framework ? framework->name : NULL;
+}
+
+const char *lk_emit_stacks(const char *framework) {
+	const emit_framework *found = emit_named(framework);
+	LK_ASSERT(found != NULL);
+	return strcmp(found->stack, "fsdp") == 0 ? "fsdp,ddp,deepspeed" : found->stack;
+}
+
+const char *lk_emit_lacks(const char *framework, const lk_job *job) {
+	return emit_named(framework)->lacks(job);
+}
+
+/* What was written in place of the job, and what it lacks. */
+static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
+                                   lk_error *err) {
+	*written = (lk_written){.framework = work->framework->name, .job = work->read};
+	written->unsaid = emit_list(work, work->unsaid);
+	return written->unsaid ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
+                  lk_written *written, lk_emitted *out, lk_error *err) {
+	const emit_framework *framework;
+	const struct emit_wrapper *wrapper;
+	*out = (lk_emitted){0};
+	LK_TRY(lk_emit_known(target, err));
+	if (written) *written = (lk_written){.framework = "", .unsaid = ""};
+	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
+	emit_find(target, &framework, &wrapper);
+	if (framework == NULL) framework = emit_of_stack(job);
+	const char *lacks = emit_lacks(framework, job);
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');
 		LK_ASSERT(what != NULL && what[1] == ' '); /* the remedy */

@@ -25,6 +25,13 @@
 lk_status lk_emit_known(const char *target, lk_error *err);
 /* The software stack of a target's framework, for jobs that state none; NULL: no target. */
 const char *lk_emit_stack(const char *target);
+/* The framework whose jobs are laid out: a target's or, without one (NULL), that of a file or line
+ * that was read (NULL: not known). NULL: one that is not written. */
+const char *lk_emit_framework(const char *target, const char *read);
+/* The software with which a framework trains, "fsdp,ddp,deepspeed". */
+const char *lk_emit_stacks(const char *framework);
+/* Why a framework cannot run a layout, and what to do; NULL: it can. The job need not be complete. */
+const char *lk_emit_lacks(const char *framework, const lk_job *job);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
