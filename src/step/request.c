@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/noun.h"
@@ -316,7 +317,7 @@ lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *requ
                                  lk_error *err) {
 	int launched = 0;
 	LK_TRY(request_take_job(arena, request, NULL, out, &launched, err));
-	if (request->emit) LK_TRY(lk_request_source(arena, request, &out->source, err));
+	LK_TRY(lk_request_source(arena, request, out->launch.framework, &out->source, err));
 	return request_read_cluster(arena, request, launched, out, err);
 }
 
@@ -359,13 +360,16 @@ static const char *source_line(lk_arena *arena, const lk_predict_request *reques
 }
 
 lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
-                            const lk_source **out, lk_error *err) {
+                            const char *framework, const lk_source **out, lk_error *err) {
 	const char *file = request->config ? request->config : request->script;
+	struct stat info;
+	*out = NULL;
+	if (!lk_request_launched(request)) return LK_OK;
+	bool here = file && stat(file, &info) == 0; /* else it is the line itself, in quotes */
+	if (here && !S_ISREG(info.st_mode)) return LK_OK; /* a pipe was read */
 	lk_source *source = LK_NEW(arena, lk_source);
 	lk_predict_request *kept = LK_NEW(arena, lk_predict_request);
 	bool ok = source && kept;
-	*out = NULL;
-	if (!lk_request_launched(request)) return LK_OK;
 	if (!ok) return lk_oom(err);
 	lk_predict_defaults(kept);
 	kept->config = source_copy(arena, request->config, &ok);
@@ -376,9 +380,11 @@ lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
 	kept->as = source_copy(arena, request->as, &ok);
 	kept->launch = source_words(arena, request);
 	kept->launch_count = request->launch_count;
-	*source = (lk_source){.request = kept, .read = read_source, .script = request->script != NULL};
+	*source = (lk_source){.framework = framework,
+	                      .request = kept,
+	                      .read = read_source,
+	                      .script = request->script != NULL};
 	if (!ok || !kept->launch) return lk_oom(err);
-	bool here = file && access(file, R_OK) == 0; /* else it is the line itself, in quotes */
 	if (here) {
 		char *text;
 		size_t size;

@@ -182,9 +182,10 @@ lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
  * task. */
 lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                  lk_error *err);
-/* The file or line of a request as a text that can be changed; NULL: the request has neither. */
+/* The file or line of a request as a text that can be changed, of a framework (NULL: not known);
+ * NULL: the request has neither. */
 lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
-                            const lk_source **out, lk_error *err);
+                            const char *framework, const lk_source **out, lk_error *err);
 lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err);
 /* request_options.c: lay the layout, then the switches and the software of a request over a job. */
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err);

@@ -10,7 +10,11 @@
 #include "base/text.h"
 #include "launch/emit/rows.h"
 
-enum { DEPTH = 8, VARIABLES = 4 /* that name one another */ };
+enum {
+	DEPTH = 8,
+	VARIABLES = 4, /* that name one another */
+	EDITS = 256    /* that are tried: each is a reading of the text */
+};
 
 static bool places_push(lk_spots *out, lk_spot place) {
 	if (!place.name || !lk_push(out)) return false;
@@ -182,6 +186,7 @@ lk_status lk_spots_of_script(lk_arena *arena, const char *text, lk_spots *out, l
 
 static lk_status places_edit(lk_edits *out, size_t at, size_t end, const char *with,
                              lk_error *err) {
+	if (out->count == EDITS) return LK_OK;
 	if (!with || !lk_push(out)) return lk_oom(err);
 	*lk_last(out) = (lk_edit){.at = at, .end = end, .with = with};
 	return LK_OK;

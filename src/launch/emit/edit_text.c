@@ -102,7 +102,7 @@ static bool edit_blocks(lk_arena *arena, const char *text, const edit_list *list
 		const lk_edit *edit = &list->at[i];
 		size_t from = edit_line_begin(text, edit->at), to = edit->end;
 		if (to == edit->at || text[to - 1] != '\n') to = edit_line_end(text, to);
-		if (*count > 0 && from < blocks[*count - 1].to) {
+		if (*count > 0 && from <= blocks[*count - 1].to) {
 			if (to > blocks[*count - 1].to) blocks[*count - 1].to = to;
 		} else blocks[(*count)++] = (struct edit_block){.from = from, .to = to};
 	}
@@ -126,6 +126,12 @@ static void edit_put_lines(lk_page *page, char sign, const char *text, size_t le
 		text += line + ends;
 		length -= line + ends;
 	}
+}
+
+/* "12,7": the first line and their number, which is left out where it is 1. */
+static void edit_put_range(lk_page *page, int line, int lines) {
+	lk_page_add(page, "%d", lines > 0 ? line : line - 1);
+	if (lines != 1) lk_page_add(page, ",%d", lines);
 }
 
 static size_t edit_back(const char *text, size_t at, size_t least) {
@@ -159,7 +165,11 @@ const char *lk_edit_diff(lk_arena *arena, const char *path, const char *text, co
 			gained += edit_lines(blocks[k].with, blocks[k].with_length) -
 			          edit_lines(text + blocks[k].from, blocks[k].to - blocks[k].from);
 		int line = edit_lines(text, from) + 1, lines = edit_lines(text + from, to - from);
-		lk_page_add(&page, "@@ -%d,%d +%d,%d @@\n", line, lines, line + shift, lines + gained);
+		lk_page_add(&page, "@@ -");
+		edit_put_range(&page, line, lines);
+		lk_page_add(&page, " +");
+		edit_put_range(&page, line + shift, lines + gained);
+		lk_page_add(&page, " @@\n");
 		shift += gained;
 		for (size_t k = i; k < i + n; k++) {
 			edit_put_lines(&page, ' ', text + from, blocks[k].from - from);

@@ -61,7 +61,8 @@ typedef lk_status lk_source_read(const lk_source *source, lk_arena *arena, const
 struct lk_source {
 	const char *path; /* a file's; NULL: `text` is a pasted line */
 	const char *text;
-	bool script; /* whatever the path ends in */
+	const char *framework; /* NULL: not known */
+	bool script;           /* whatever the path ends in */
 	lk_source_read *read;
 	const void *request; /* of whoever reads it */
 };
