@@ -311,14 +311,16 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	bool cluster;
 	LK_TRY(lk_config_cluster(config, words, &cluster));
 	if (cluster) return LK_OK;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "its keys belong to no framework that lockstep reads");
+	char names[512];
+	lk_text list = lk_text_begin(names, sizeof names);
+	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
+		bool again = false; /* several forms have one name */
+		for (size_t k = 0; k < i; k++) again |= strcmp(frameworks[k]->name, frameworks[i]->name) == 0;
+		if (!again) lk_text_add(&list, "%s%s", i > 0 ? ", " : "", frameworks[i]->name);
+	}
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "its keys belong to none of %s", names);
 	return lk_hint(reading->err,
-	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
-	               "torchtitan, "
-	               "torchtune, litgpt, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
-	               "accelerate, DeepSpeed, "
-	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
+	               "give a file of one of them, a SkyPilot task, a Kubernetes job or a script");
 }
 
 /* gpt-neox merges the files of its command line. */
