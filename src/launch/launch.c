@@ -242,6 +242,7 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 /* The job that the flags state, by whose flags they are. */
 static lk_status launch_finish_flags(lk_line *line) {
 	lk_reading *reading = line->r;
+	reading->out->dialect = line->dotted.dialect;
 	if (line->dotted.dialect != 0) {
 		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
 		for (size_t i = 0; i < line->settings.count; i++)
@@ -404,11 +405,21 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 	return status;
 }
 
+/* The file's contents, or those given in their place; freed by the caller. */
+static lk_status launch_slurp(const char *path, const lk_launch_given *given, char **text,
+                              size_t *size, lk_error *err) {
+	if (given == NULL || given->text == NULL)
+		return lk_stream_slurp(path, LK_LAUNCH_BYTES, text, size, err);
+	*size = strlen(given->text);
+	*text = strdup(given->text);
+	return *text != NULL ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_launch_script(lk_arena *arena, const char *path, const lk_launch_given *given,
                            lk_launch *out, lk_error *err) {
 	char *text;
 	size_t size;
-	LK_TRY(lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err));
+	LK_TRY(launch_slurp(path, given, &text, &size, err));
 	lk_status status = lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;
@@ -459,7 +470,7 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	char *text;
 	size_t size;
 	*out = (lk_launch){0};
-	lk_status read = lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err);
+	lk_status read = launch_slurp(path, given, &text, &size, err);
 	lk_model named;
 	if (read == LK_ERR_IO && strstr(path, " -")) /* the line itself, in quotes */
 		return lk_launch_text(arena, path, strlen(path), "launch line", given, out, err);

@@ -364,6 +364,49 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 	return *out ? LK_OK : lk_oom(err);
 }
 
+/* ---- other software ---- */
+
+/* The software to compare with, where one was named or read: Megatron-Core's, else torchtitan's;
+ * NULL: adapters, and networks that they do not train. */
+static const char *other_software(const lk_plan_request *request, const lk_space *space) {
+	bool chosen = request->stack || lk_request_launched(&request->job);
+	bool trains = space->base.task != LK_TASK_LORA && space->base.model.network <= LK_NET_ENCDEC;
+	if (!chosen || !trains || space->stack_count != 1) return NULL;
+	return lk_stack_like_megatron(space->stacks[0]) ? "torchtitan" : "megatron";
+}
+
+/* A search for its best layout, with the switches that it has by default and for steps below the
+ * range of the choice, which most layouts miss by their bounds. */
+static lk_status answer_in_software(const lk_plan_request *request, const lk_asked *asked,
+                                    const lk_space *space, const lk_cutoff *cutoff,
+                                    const lk_plan_choice *choice, lk_arena *arena, const char **out,
+                                    lk_error *err) {
+	lk_plan_request one = *request;
+	char seconds[32];
+	lk_hunt hunt;
+	if (!(one.stack = other_software(request, space))) return LK_OK;
+	lk_space *other = LK_NEW(arena, lk_space);
+	lk_asked *free_of = LK_NEW(arena, lk_asked);
+	if (!other || !free_of) return lk_oom(err);
+	*free_of = *asked;
+	free_of->launch.framework = one.job.emit = NULL;
+	one.top = 1;
+	one.fixed_switches = true;
+	one.exhaustive = false;
+	one.progress = NULL;
+	if (lk_space_read(&one, free_of, other, NULL) != LK_OK) return LK_OK; /* it lacks a switch */
+	other->slowest_s = fmin(other->slowest_s, choice->step_time_low_s);
+	LK_TRY(lk_hunt_run(&one, other, cutoff, arena, &hunt, err));
+	if (!hunt.best_count || hunt.cut_off) return LK_OK;
+	double step_s = (double)hunt.best[0].trial.step_ps / LK_PS_PER_S;
+	if (step_s >= choice->step_time_low_s || hunt.best[0].trial.tight) return LK_OK;
+	*out = lk_arena_printf(arena, "%s would take %s (%.0f %%): --stack %s",
+	                       lk_stack_codebase(one.stack),
+	                       lk_format_seconds(step_s, seconds, sizeof seconds),
+	                       100 * (step_s / choice->step_time_s - 1), one.stack);
+	return *out ? LK_OK : lk_oom(err);
+}
+
 /* ---- the whole answer ---- */
 
 static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
@@ -434,7 +477,6 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_cutoff *cutoff, const lk_hunt *hunt,
                           lk_arena *arena, lk_plan_count *out, const char **cut_off,
                           lk_error *err) {
-	(void)asked;
 	take_counts(hunt, space, out);
 	lk_plan_choice *choices = LK_ARRAY(arena, lk_plan_choice, hunt->best_count);
 	if (!choices) return lk_oom(err);
@@ -454,6 +496,9 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)
 		LK_TRY(answer_in_fp8(request, space, cutoff, &choices[0], arena, &out->in_fp8, err));
+	if (out->choice_count && !space->by_energy)
+		LK_TRY(answer_in_software(request, asked, space, cutoff, &choices[0], arena,
+		                          &out->in_software, err));
 	if (!request->no_exact)
 		LK_TRY(
 			ask_exact(request, space, cutoff, hunt->best, choices, out->choice_count, arena, err));

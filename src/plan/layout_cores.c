@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "launch/emit/emit.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 #include "plan/layout_space.h"
@@ -73,6 +74,41 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	return true;
 }
 
+void lk_space_find_lacks(lk_space *space) {
+	bool runs = false;
+	for (int stack = 0; space->framework && stack < space->stack_count; stack++)
+		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
+			lk_job plain = space->base;
+			plain.tp = plain.pp = plain.cp = plain.ep = plain.vp = 1;
+			plain.schedule = LK_SCHED_1F1B;
+			plain.sharding = (lk_sharding)kind;
+			lk_copy(plain.stack, sizeof plain.stack, space->stacks[stack]);
+			space->lacks[stack][kind] = lk_emit_lacks(space->framework, &plain) != NULL;
+			runs |= !space->lacks[stack][kind];
+		}
+	if (runs) return;
+	space->framework = NULL; /* whatever the layout */
+	memset(space->lacks, 0, sizeof space->lacks);
+}
+
+/* Whether the framework that was named or read runs these degrees, with any sharding. */
+static bool framework_runs(const lk_space *space, const lk_core *core) {
+	if (!space->framework) return true;
+	lk_job job = space->base;
+	job.tp = core->tp;
+	job.pp = core->pp;
+	job.vp = core->vp;
+	job.cp = core->cp;
+	job.ep = core->ep;
+	job.schedule = (lk_schedule_kind)core->schedule;
+	lk_copy(job.stack, sizeof job.stack, space->stacks[core->stack]);
+	for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
+		job.sharding = (lk_sharding)kind;
+		if (!space->lacks[core->stack][kind] && !lk_emit_lacks(space->framework, &job)) return true;
+	}
+	return false;
+}
+
 /* ---- cores ---- */
 
 /* Whether layers divide by the chunks, or for Megatron-LM do so with embedding and loss. */
@@ -81,7 +117,9 @@ static bool splits(int layers, int places, bool megatron) {
 	       (megatron && (layers + 2) % places == 0 && (layers + 2) / places > 1);
 }
 
-static lk_status space_push(lk_cores_list *out, const lk_core *core, lk_error *err) {
+static lk_status space_push(const lk_space *space, lk_cores_list *out, const lk_core *core,
+                            lk_error *err) {
+	if (!framework_runs(space, core)) return LK_OK;
 	if (!lk_push(out)) return lk_oom(err);
 	*lk_last(out) = *core;
 	return LK_OK;
@@ -148,10 +186,11 @@ static void find_splits(const lk_space *space, int stack, struct stack_splits *o
 }
 
 /* Add a core in all its splits. */
-static lk_status push_splits(uint8_t splits, lk_core core, lk_cores_list *out, lk_error *err) {
+static lk_status push_splits(const lk_space *space, uint8_t splits, lk_core core,
+                             lk_cores_list *out, lk_error *err) {
 	core.first = (uint32_t)out->count;
 	for (core.split = 0; core.split < LK_SPLITS; core.split++)
-		if (splits & 1 << core.split) LK_TRY(space_push(out, &core, err));
+		if (splits & 1 << core.split) LK_TRY(space_push(space, out, &core, err));
 	return LK_OK;
 }
 
@@ -168,7 +207,7 @@ static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_
 	core.schedule = LK_SCHED_1F1B;
 	core.vp = 1;
 	if (one_chunk && (core.pp == 1 || space_has_schedule(space, &core, LK_SCHED_1F1B)))
-		LK_TRY(push_splits(splits[1], core, out, err));
+		LK_TRY(push_splits(space, splits[1], core, out, err));
 	if (core.pp == 1) return LK_OK;
 	for (int kind = 0; kind < LK_SCHEDULES; kind++) {
 		const lk_schedule *schedule = lk_schedule_get((lk_schedule_kind)kind);
@@ -180,13 +219,13 @@ static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_
 		    !space_has_schedule(space, &core, (lk_schedule_kind)kind) ||
 		    (space->vp.said && !lk_axis_has(&space->vp, core.vp)))
 			continue;
-		LK_TRY(space_push(out, &core, err));
+		LK_TRY(space_push(space, out, &core, err));
 	}
 	core.schedule = LK_SCHED_INTERLEAVED;
 	if (!space_has_schedule(space, &core, LK_SCHED_INTERLEAVED)) return LK_OK;
 	for (core.vp = 2; core.vp <= LK_MOST_CHUNKS; core.vp++)
 		if (!space->vp.said || lk_axis_has(&space->vp, core.vp))
-			LK_TRY(push_splits(splits[core.vp], core, out, err));
+			LK_TRY(push_splits(space, splits[core.vp], core, out, err));
 	return LK_OK;
 }
 
@@ -293,7 +332,7 @@ void lk_core_apply(const lk_space *space, const lk_core *core, lk_job *job) {
 		job->recompute_modules = lk_modules_light(job);
 }
 
-void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
+static void core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
 	const char *stack = space->stacks[core->stack];
 	bool deepspeed = strstr(stack, "deepspeed") != NULL;
 	memset(out, 0, sizeof *out);
@@ -316,6 +355,16 @@ void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out)
 		lk_axis_add(out, LK_SHARD_ZERO2);
 		lk_axis_add(out, LK_SHARD_ZERO3);
 	}
+}
+
+void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
+	lk_axis all;
+	core_shardings(space, core, &all);
+	*out = all;
+	if (!space->framework || space->zero.count) return;
+	out->count = 0;
+	for (int i = 0; i < all.count; i++)
+		if (!space->lacks[core->stack][all.at[i]]) lk_axis_add(out, all.at[i]);
 }
 
 lk_status lk_space_complete(const lk_space *space, lk_job *job, lk_error *err) {

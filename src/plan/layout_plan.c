@@ -460,5 +460,6 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
 	const lk_cluster *cluster = NULL;
 	for (int i = 0; i < work->count; i++)
 		if (work->gpus[i] == choice->gpus || work->count == 1) cluster = &work->asked[i].cluster;
-	return lk_step_emit(&work->arena, target, choice->job, cluster, out, err);
+	return lk_step_emit(&work->arena, target, work->asked[0].source, choice->job, cluster, out,
+	                    err);
 }

@@ -194,13 +194,19 @@ static lk_status check_code(const lk_plan_request *request, const lk_job *base,
 	return LK_OK;
 }
 
-static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, lk_space *out,
-                             lk_error *err) {
+/* `stated`: the software of what was read, "" for none. */
+static lk_status read_stacks(const lk_plan_request *request, const lk_job *base, const char *stated,
+                             lk_space *out, lk_error *err) {
 	const char *text;
 	if (request->stack) text = request->stack;
 	else if (base->stack[0]) text = base->stack;
 	else text = NULL;
 	char item[32];
+	/* a file or line keeps its software; of replicas a trainer may shard them */
+	bool replicas = strcmp(stated, "ddp") == 0;
+	if (!text && *stated && !replicas) text = stated;
+	else if (!text && out->framework && base->task == LK_TASK_PRETRAIN)
+		text = lk_emit_stacks(out->framework);
 	if (!text && base->model.network == LK_NET_CONV) text = "ddp";
 	if (!text && request->job.emit) text = lk_emit_stack(request->job.emit);
 	out->usual_software = !text && base->task != LK_TASK_PRETRAIN;
@@ -338,7 +344,9 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->loss_layers = layers_of_loss(&out->base);
 	const lk_job *base = &out->base;
 	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched;
-	LK_TRY(read_stacks(request, base, out, err));
+	out->framework = lk_emit_framework(request->job.emit, asked->launch.framework);
+	LK_TRY(read_stacks(request, base, launched ? asked->job.stack : "", out, err));
+	lk_space_find_lacks(out);
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
 	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
 	LK_TRY(read_ints(request->vp, base->vp, 1, LK_MOST_CHUNKS, "--vp", &out->vp, err));

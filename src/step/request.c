@@ -2,13 +2,17 @@
  * (request_options.c). */
 #include "base/check.h"
 #include "base/arena.h"
+#include "launch/emit/emit.h"
 #include "step/step.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/noun.h"
+#include "io/stream.h"
 #include "base/text.h"
 
 /* --var sets variables that a file reads; a name that nothing reads is a typo. */
@@ -27,12 +31,14 @@ static lk_status check_vars_read(const char *vars, const char *file, uint64_t re
 	return LK_OK;
 }
 
-static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                             int *gpus, lk_error *err) {
+/* `text`: what the file or line says now; NULL: what it says. */
+static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, const char *text,
+                             lk_asked *out, int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
 	const char *file = request->config ? request->config : request->script;
 	uint64_t vars_read = 0;
-	lk_launch_given given = {.sets = request->sets, .vars = request->vars, .vars_read = &vars_read};
+	lk_launch_given given = {
+		.sets = request->sets, .vars = request->vars, .vars_read = &vars_read, .text = text};
 	if (request->config && request->script)
 		return lk_fail(err, LK_ERR_INPUT, "--script",
 		               "a script and another file of the job are mutually exclusive");
@@ -47,6 +53,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	}
 	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &given, &launch, err));
 	else if (request->config) LK_TRY(lk_launch_file(arena, request->config, &given, &launch, err));
+	else if (text) LK_TRY(lk_launch_text(arena, text, strlen(text), "launch line", NULL, &launch, err));
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));
@@ -276,11 +283,11 @@ static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk
 
 /* Read all of a request except the cluster, which the options on top do not need; *launched: GPUs
  * stated by the launch line. */
-static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                                  int *launched, lk_error *err) {
+static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request,
+                                  const char *text, lk_asked *out, int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_cost_ready(err));
-	LK_TRY(read_launch(arena, request, out, launched, err));
+	LK_TRY(read_launch(arena, request, text, out, launched, err));
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(lk_request_take_numbers(request, &out->job, err));
 	LK_TRY(lk_request_take_layout(request, &out->job, err));
@@ -309,8 +316,87 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                  lk_error *err) {
 	int launched = 0;
-	LK_TRY(request_take_job(arena, request, out, &launched, err));
+	LK_TRY(request_take_job(arena, request, NULL, out, &launched, err));
+	LK_TRY(lk_request_source(arena, request, out->launch.framework, &out->source, err));
 	return request_read_cluster(arena, request, launched, out, err);
+}
+
+/* ---- the text that states a job, for its edits */
+
+/* What was read, without the options on top: those become changes of the text. */
+static lk_status read_source(const lk_source *source, lk_arena *arena, const char *text,
+                             lk_launch *launch, lk_job *raw, lk_error *err) {
+	lk_asked asked;
+	int gpus = 0;
+	LK_TRY(request_take_job(arena, source->request, text, &asked, &gpus, err));
+	*raw = asked.job;
+	*launch = asked.launch;
+	raw->gpus = gpus;
+	return LK_OK;
+}
+
+/* A copy of the words that make up a line; NULL when memory runs out. */
+static const char **source_words(lk_arena *arena, const lk_predict_request *request) {
+	const char **words = LK_ARRAY(arena, const char *, (size_t)request->launch_count + 1);
+	for (int i = 0; words && i < request->launch_count; i++)
+		if (!(words[i] = lk_arena_strdup(arena, request->launch[i]))) return NULL;
+	return words;
+}
+
+static const char *source_copy(lk_arena *arena, const char *text, bool *ok) {
+	const char *copy = text ? lk_arena_strdup(arena, text) : NULL;
+	*ok &= !text || copy;
+	return copy;
+}
+
+/* The text of a line by its words, quoted. */
+static const char *source_line(lk_arena *arena, const lk_predict_request *request) {
+	const char *text = "";
+	for (int i = 0; i < request->launch_count && text; i++) {
+		const char *word = lk_shell_quote(arena, request->launch[i]);
+		text = word ? lk_arena_printf(arena, "%s%s%s", text, i > 0 ? " " : "", word) : NULL;
+	}
+	return text ? lk_arena_printf(arena, "%s\n", text) : NULL;
+}
+
+lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
+                            const char *framework, const lk_source **out, lk_error *err) {
+	const char *file = request->config ? request->config : request->script;
+	struct stat info;
+	*out = NULL;
+	if (!lk_request_launched(request)) return LK_OK;
+	bool here = file && stat(file, &info) == 0; /* else it is the line itself, in quotes */
+	if (here && !S_ISREG(info.st_mode)) return LK_OK; /* a pipe was read */
+	lk_source *source = LK_NEW(arena, lk_source);
+	lk_predict_request *kept = LK_NEW(arena, lk_predict_request);
+	bool ok = source && kept;
+	if (!ok) return lk_oom(err);
+	lk_predict_defaults(kept);
+	kept->config = source_copy(arena, request->config, &ok);
+	kept->script = source_copy(arena, request->script, &ok);
+	kept->deepspeed = source_copy(arena, request->deepspeed, &ok);
+	kept->vars = source_copy(arena, request->vars, &ok);
+	kept->model = source_copy(arena, request->model, &ok);
+	kept->as = source_copy(arena, request->as, &ok);
+	kept->launch = source_words(arena, request);
+	kept->launch_count = request->launch_count;
+	*source = (lk_source){.framework = framework,
+	                      .request = kept,
+	                      .read = read_source,
+	                      .script = request->script != NULL};
+	if (!ok || !kept->launch) return lk_oom(err);
+	if (here) {
+		char *text;
+		size_t size;
+		LK_TRY(lk_stream_slurp(file, LK_LAUNCH_BYTES, &text, &size, err));
+		source->text = lk_arena_strndup(arena, text, size);
+		free(text);
+		source->path = lk_arena_strdup(arena, file);
+		ok = source->path != NULL;
+	} else source->text = file ? lk_arena_printf(arena, "%s\n", file) : source_line(arena, request);
+	if (!ok || !source->text) return lk_oom(err);
+	*out = source;
+	return LK_OK;
 }
 
 lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *request, int *batch,
@@ -345,7 +431,7 @@ lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
 	lk_asked *asked = LK_NEW(&arena, lk_asked);
 	int launched = 0;
 	lk_status status =
-		asked ? request_take_job(&arena, request, asked, &launched, err) : lk_oom(err);
+		asked ? request_take_job(&arena, request, NULL, asked, &launched, err) : lk_oom(err);
 	if (status == LK_OK) status = lk_request_check_network(request, &asked->job, err);
 	lk_arena_free(&arena);
 	return status;
@@ -358,7 +444,7 @@ lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
 	lk_asked *line = LK_NEW(arena, lk_asked); /* owns texts of *out */
 	lk_predict_defaults(out);
 	if (!line) return lk_oom(err);
-	LK_TRY(read_launch(arena, request, line, &out->gpus, err));
+	LK_TRY(read_launch(arena, request, NULL, line, &out->gpus, err));
 	const lk_job *job = &line->job;
 	lk_request_state(job, out);
 	if (job->cp_heads > 0 &&

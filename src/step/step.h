@@ -57,6 +57,8 @@ typedef struct lk_step_options {
 	                           weights (graph/edit/edit.h); NULL: none */
 } lk_step_options;
 
+typedef struct lk_source lk_source; /* launch/emit/emit.h */
+
 /* Memory of a stage as the device sees it, bytes. */
 typedef struct lk_stage_use {
 	lk_memory walk;
@@ -142,9 +144,11 @@ lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_break
                         lk_error *err);
 
 /* written.c: a completed job in the form that starts a framework or a scheduler (lk_emit), with a
- * note of what the framework will do where it cannot be told all of the job. */
-lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_job *job,
-                       const lk_cluster *cluster, lk_emitted *out, lk_error *err);
+ * note of what the framework will do where it cannot be told all of the job. `source` (NULL: none)
+ * is what targets edit and edited change. */
+lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_source *source,
+                       const lk_job *job, const lk_cluster *cluster, lk_emitted *out,
+                       lk_error *err);
 
 /* ---- request: what a user said, as a completed job on a cluster. */
 
@@ -155,6 +159,7 @@ typedef struct lk_asked {
 	lk_trained trained;        /* unstated number formats taken from the network's publishers; NULL:
 	                              none */
 	const char *batch_assumed; /* lk_request_assume_batch; NULL: stated or derived */
+	const lk_source *source;   /* the text that states the job; NULL: none */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
@@ -177,6 +182,10 @@ lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
  * task. */
 lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                  lk_error *err);
+/* The file or line of a request as a text that can be changed, of a framework (NULL: not known);
+ * NULL: the request has neither. */
+lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
+                            const char *framework, const lk_source **out, lk_error *err);
 lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err);
 /* request_options.c: lay the layout, then the switches and the software of a request over a job. */
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err);

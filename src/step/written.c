@@ -1,6 +1,7 @@
 /* written.c: a job as a text of another program, and what that program will do with it where the
  * text cannot say all of the job. */
 #include <math.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -57,11 +58,29 @@ static lk_status written_say(lk_arena *arena, lk_written *written, const lk_job 
 	return *note ? LK_OK : lk_oom(err);
 }
 
-lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_job *job,
-                       const lk_cluster *cluster, lk_emitted *out, lk_error *err) {
+/* Whether a target is the framework of the configuration that was read: then that one is edited. */
+static bool written_is_own(const char *target, const lk_source *source) {
+	const char *framework = lk_emit_framework(NULL, source->framework);
+	return source->path && !source->script && !lk_ends_in(source->path, ".sh") && framework &&
+	       strcmp(framework, target) == 0;
+}
+
+lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_source *source,
+                       const lk_job *job, const lk_cluster *cluster, lk_emitted *out,
+                       lk_error *err) {
 	lk_written written;
 	const char *note;
-	LK_TRY(lk_emit(arena, target, job, cluster, &written, out, err));
+	bool whole, edits = lk_emit_edits(target, &whole);
+	if (edits && !source) {
+		lk_fail(err, LK_ERR_INPUT, "--emit", "no file or launch line was given that could be edited");
+		return lk_hint(err, "give one, or name what to write, for instance --emit megatron");
+	}
+	lk_error none = {0}; /* a new text takes the place of an edit that cannot be made */
+	bool own = !edits && source && written_is_own(target, source);
+	if (own && lk_emit_edit(arena, source, true, job, cluster, &written, out, &none) == LK_OK)
+		edits = true;
+	else if (edits) LK_TRY(lk_emit_edit(arena, source, whole, job, cluster, &written, out, err));
+	else LK_TRY(lk_emit(arena, target, job, cluster, &written, out, err));
 	if (!*written.unsaid || !cluster) return LK_OK;
 	LK_TRY(written_say(arena, &written, job, cluster, &note, err));
 	if (!note) return LK_OK;

@@ -689,7 +689,7 @@ static void other_files(void **state) {
 	      "[activation_checkpoint]\nmode = \"none\"\n"},
 	     .holds = "dtype=mxfp8 recompute=none"},
 		{{"none.yaml\nfavourite_colour: blue\n"},
-	     .refused = "its keys belong to no framework that lockstep reads; give a file of"},
+	     .refused = "its keys belong to none of megatron, primus, nemo-rl, verl,"},
 		{{"list.yaml\n- 1\n- 2\n"}, .refused = "the document is not a map of settings"},
 	};
 	CHECK(cases);
@@ -996,7 +996,8 @@ static void scripts(void **state) {
 	     .holds = "gpus=2",
 	     .assumes = "line 1: secret.sh, which the script reads, is not here"},
 		{{"s/run.sh\nbash absent.sh 4\n"},
-	     .refused = "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python; "
+	     .refused = "no command starts torchrun, srun, mpirun, deepspeed, accelerate, composer, axolotl, "
+	                "llamafactory-cli, lmf, trl, automodel, swift, megatron, litgpt, nemo or python; "
 	                "it runs absent.sh, which is not here: put that file next to it"},
 		{{"s/loop.sh\nbash loop.sh\n"}, .refused = "scripts read one another too many times"},
 		{{"s/run.sh\nssh -p 22 -i key host1 \"cd x && torchrun --nproc_per_node 4 "

@@ -536,7 +536,8 @@ static bool draft_adapts_attention(const char *modules) {
 		"q_proj",     "k_proj", "v_proj", "o_proj", "out_proj",  "qkv_proj", "W_pack",
 		"c_attn",     "wq",     "wk",     "wv",     "wo",        "query",    "query_key_value",
 		"key",        "value",  "to_q",   "to_k",   "to_v",      "to_out",   "Wqkv",
-		"linear_qkv", "qkv",    "q_lin",  "v_lin",  "self_attn", NULL};
+		"linear_qkv", "qkv",    "q_lin",  "v_lin",  "self_attn", "linear_proj",
+		"q_a_proj",   "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", NULL};
 	size_t at = strspn(modules, ", []'\"");
 	if (!modules[at]) return false;
 	while (modules[at]) {
@@ -584,6 +585,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		LK_TRY(lk_launch_note(
 			reading, "quantized weights",
 			"frozen weights of 8 bits, or without adapters, are priced as 16-bit ones"));
+	config->reading->out->pairs = draft->pairs;
 	if (draft->pairs) {
 		job->mbs *= 2, job->gbs *= 2;
 		LK_TRY(lk_launch_assume(reading, "a pair of preferences is two sequences"));

@@ -202,7 +202,11 @@ static lk_status config_load_tree(lk_config *config, const char *path, int depth
 	if (depth > LK_CONFIG_DEPTH)
 		return lk_config_fail(config, path, "files inherit from one another too deeply",
 		                      "a file may name itself");
-	LK_TRY(lk_stream_slurp(path, LK_DOCUMENT_BYTES, &text, &size, reading->err));
+	const char *given = depth == 0 ? config->given.text : NULL;
+	if (given) {
+		size = strlen(given);
+		if (!(text = strdup(given))) return lk_oom(reading->err);
+	} else LK_TRY(lk_stream_slurp(path, LK_DOCUMENT_BYTES, &text, &size, reading->err));
 	lk_status status = lk_document_parse(reading->arena, text, size, path, out, reading->err);
 	if (depth == 0) config->text = lk_arena_strndup(reading->arena, text, size);
 	free(text);

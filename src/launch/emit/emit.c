@@ -150,7 +150,10 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	char shown[64], text[256];
-	if (emit_is_program(target) || emit_find(target, &framework, &wrapper)) return LK_OK;
+	bool whole;
+	if (emit_is_program(target) || lk_emit_edits(target, &whole) ||
+	    emit_find(target, &framework, &wrapper))
+		return LK_OK;
 	lk_text list = lk_text_begin(text, sizeof text);
 	for (int i = 0; i < FRAMEWORKS; i++) lk_text_add(&list, "%s, ", frameworks[i].name);
 	for (int i = 0; i < WRAPPERS; i++)
@@ -158,7 +161,8 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--emit", "unknown target \"%s\"",
 	        lk_escape(target, shown, sizeof shown));
 	return lk_hint(
-		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, or program",
+		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, edit or edited "
+		"for changes of the given file, or program",
 		text);
 }
 
@@ -167,6 +171,12 @@ const char *lk_emit_stack(const char *target) {
 	const struct emit_wrapper *wrapper;
 	if (!emit_find(target, &framework, &wrapper)) return NULL;
 	return framework != NULL ? framework->stack : LK_STACK_DEFAULT;
+}
+
+static const emit_framework *emit_named(const char *name) {
+	const emit_framework *framework;
+	const struct emit_wrapper *wrapper;
+	return emit_find(name, &framework, &wrapper) ? framework : NULL;
 }
 
 /* The framework that runs a stack's layouts, for a wrapper that names none. */
@@ -183,9 +193,7 @@ static const emit_framework *emit_of_stack(const lk_job *job) {
 	const char *name = "megatron";
 	for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
 		if (strcmp(job->stack, pairs[i].stack) == 0) name = pairs[i].name;
-	const emit_framework *framework;
-	const struct emit_wrapper *wrapper;
-	return emit_find(name, &framework, &wrapper) ? framework : NULL;
+	return emit_named(name);
 }
 
 /* ---- writing and reading back ---- */
@@ -484,6 +492,18 @@ static lk_status emit_write(struct emit_work *work, const char **text, lk_error 
 	return ok ? emit_settle(work, text, err) : lk_oom(err);
 }
 
+bool lk_emission_begin(lk_emission *emission, lk_arena *arena, const lk_job *job,
+                       const lk_cluster *cluster) {
+	*emission = (lk_emission){.arena = arena,
+	                          .job = job,
+	                          .cluster = cluster,
+	                          .per_node = emit_per_node(job, cluster),
+	                          .network = emit_network_id(arena, job)};
+	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
+	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
+	return emission->network != NULL;
+}
+
 static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *framework,
                                     const struct emit_wrapper *wrapper, const lk_job *job,
                                     const lk_cluster *cluster) {
@@ -494,23 +514,16 @@ static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *frame
 	LK_ASSERT(fields <= FIELDS);
 	work->framework = framework;
 	work->wrapper = wrapper;
-	lk_emission *emission = &work->emission;
-	*emission = (lk_emission){.arena = arena,
-	                          .job = job,
-	                          .cluster = cluster,
-	                          .per_node = emit_per_node(job, cluster),
-	                          .network = emit_network_id(arena, job),
-	                          .image = framework->image};
-	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
-	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
-	return emission->network != NULL ? work : NULL;
+	bool begun = lk_emission_begin(&work->emission, arena, job, cluster);
+	work->emission.image = framework->image;
+	return begun ? work : NULL;
 }
 
-static void emit_end(struct emit_work *work) {
-	lk_vec_free(&work->emission.environment);
-	lk_vec_free(&work->emission.settings);
-	lk_vec_free(&work->emission.launcher);
-	lk_vec_free(&work->emission.program);
+void lk_emission_end(lk_emission *emission) {
+	lk_vec_free(&emission->environment);
+	lk_vec_free(&emission->settings);
+	lk_vec_free(&emission->launcher);
+	lk_vec_free(&emission->program);
 }
 
 /* Which losses without all logits a framework has a setting for. */
@@ -525,25 +538,9 @@ bool lk_launch_describes(const lk_model *model) {
 	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
 }
 
-/* What was written in place of the job, and what it lacks. */
-static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
-                                   lk_error *err) {
-	*written = (lk_written){.framework = work->framework->name, .job = work->read};
-	written->unsaid = emit_list(work, work->unsaid);
-	return written->unsaid ? LK_OK : lk_oom(err);
-}
-
-lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
-                  lk_written *written, lk_emitted *out, lk_error *err) {
+/* What a framework cannot run, or be told; NULL: nothing. */
+static const char *emit_lacks(const emit_framework *framework, const lk_job *job) {
 	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
-	const emit_framework *framework;
-	const struct emit_wrapper *wrapper;
-	*out = (lk_emitted){0};
-	LK_TRY(lk_emit_known(target, err));
-	if (written) *written = (lk_written){.framework = "", .unsaid = ""};
-	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
-	emit_find(target, &framework, &wrapper);
-	if (framework == NULL) framework = emit_of_stack(job);
 	const char *lacks = framework->lacks(job);
 	bool convolutions = job->model.network == LK_NET_CONV;
 	if (convolutions && !framework->convolutions)
@@ -562,6 +559,48 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 		lacks = "it keeps parameters on the device; leave out --offload-params";
 	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
+	return lacks;
+}
+
+const char *lk_emit_framework(const char *target, const char *read) {
+	const emit_framework *framework = NULL;
+	const struct emit_wrapper *wrapper;
+	bool whole, edits = target && lk_emit_edits(target, &whole);
+	if (target && !edits) emit_find(target, &framework, &wrapper);
+	else if (read && strcmp(read, "trainer") == 0) return "accelerate";
+	else if (read) emit_find(read, &framework, &wrapper);
+	return framework ? framework->name : NULL;
+}
+
+const char *lk_emit_stacks(const char *framework) {
+	const emit_framework *found = emit_named(framework);
+	LK_ASSERT(found != NULL);
+	return strcmp(found->stack, "fsdp") == 0 ? "fsdp,ddp,deepspeed" : found->stack;
+}
+
+const char *lk_emit_lacks(const char *framework, const lk_job *job) {
+	return emit_named(framework)->lacks(job);
+}
+
+/* What was written in place of the job, and what it lacks. */
+static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
+                                   lk_error *err) {
+	*written = (lk_written){.framework = work->framework->name, .job = work->read};
+	written->unsaid = emit_list(work, work->unsaid);
+	return written->unsaid ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
+                  lk_written *written, lk_emitted *out, lk_error *err) {
+	const emit_framework *framework;
+	const struct emit_wrapper *wrapper;
+	*out = (lk_emitted){0};
+	LK_TRY(lk_emit_known(target, err));
+	if (written) *written = (lk_written){.framework = "", .unsaid = ""};
+	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
+	emit_find(target, &framework, &wrapper);
+	if (framework == NULL) framework = emit_of_stack(job);
+	const char *lacks = emit_lacks(framework, job);
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');
 		LK_ASSERT(what != NULL && what[1] == ' '); /* the remedy */
@@ -575,7 +614,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	lk_status status = emit_write(work, &out->text, err);
 	if (status == LK_OK) status = emit_note_all(work, err);
 	if (status == LK_OK && written) status = emit_keep_written(work, written, err);
-	emit_end(work);
+	lk_emission_end(&work->emission);
 	out->notes = work->notes;
 	out->note_count = work->note_count;
 	return status;
@@ -589,7 +628,7 @@ char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job
 		if (work == NULL) return NULL;
 		work->exact = true;
 		if (emit_write(work, &text, NULL) != LK_OK) text = NULL;
-		emit_end(work);
+		lk_emission_end(&work->emission);
 		break;
 	}
 	return (char *)text;

@@ -11,7 +11,10 @@
  *                    rules of their rows
  *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
  *   emit_changes.c   what a change of a job is in a framework's words
- *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
+ *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes
+ *   edit.c           the text that states a job, changed where another job needs it
+ *   edit_places.c    where a text states what: keys of files, flags and variables of scripts
+ *   edit_text.c      changes made to a text, or shown as a unified diff */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H
 
@@ -22,6 +25,13 @@
 lk_status lk_emit_known(const char *target, lk_error *err);
 /* The software stack of a target's framework, for jobs that state none; NULL: no target. */
 const char *lk_emit_stack(const char *target);
+/* The framework whose jobs are laid out: a target's or, without one (NULL), that of a file or line
+ * that was read (NULL: not known). NULL: one that is not written. */
+const char *lk_emit_framework(const char *target, const char *read);
+/* The software with which a framework trains, "fsdp,ddp,deepspeed". */
+const char *lk_emit_stacks(const char *framework);
+/* Why a framework cannot run a layout, and what to do; NULL: it can. The job need not be complete. */
+const char *lk_emit_lacks(const char *framework, const lk_job *job);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
@@ -40,6 +50,30 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
                           const lk_job *after, const lk_cluster *cluster, const char **out,
                           lk_error *err);
+
+/* ---- edit.c */
+/* A text that was read as a job. */
+typedef struct lk_source lk_source;
+/* Reads `text` in its place: what it states, and the job that it makes without more GPUs than it
+ * states (0: none). */
+typedef lk_status lk_source_read(const lk_source *source, lk_arena *arena, const char *text,
+                                 lk_launch *launch, lk_job *raw, lk_error *err);
+struct lk_source {
+	const char *path; /* a file's; NULL: `text` is a pasted line */
+	const char *text;
+	const char *framework; /* NULL: not known */
+	bool script;           /* whatever the path ends in */
+	lk_source_read *read;
+	const void *request; /* of whoever reads it */
+};
+/* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
+bool lk_emit_edits(const char *target, bool *whole);
+/* Writes a completed job as changes of the text that states another one: what differs is changed or
+ * added where its like is, every other byte stays. Each change is one that reading needs: without it
+ * the text would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
+lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, const lk_job *job,
+                       const lk_cluster *cluster, lk_written *written, lk_emitted *out,
+                       lk_error *err);
 
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */
@@ -78,8 +112,14 @@ typedef struct lk_emission {
 	const char *contents;
 	lk_words launcher, program; /* torchrun and its options; what it starts */
 	bool accelerate;            /* is the launcher */
+	bool pairs;                 /* the text counts pairs of sequences */
 	const char *image;          /* of a container that has the framework */
 } lk_emission;
+
+/* The job on its way; false when memory runs out. Lists of words are freed by lk_emission_end. */
+bool lk_emission_begin(lk_emission *emission, lk_arena *arena, const lk_job *job,
+                       const lk_cluster *cluster);
+void lk_emission_end(lk_emission *emission);
 
 /* emit_line.c: launcher and program of a line. */
 bool lk_write_line(lk_emission *emission, lk_dialect dialect);

@@ -143,6 +143,19 @@ static void rows_put_line(lk_page *page, struct rows_open *open, const char *pat
 	open->depth = level;
 }
 
+bool lk_emit_rows_state(const lk_emission *emission, const lk_key *const *tables,
+                        const char **values) {
+	lk_draft *draft = rows_draft(emission);
+	if (draft && emission->pairs) draft->job.mbs /= 2, draft->job.gbs /= 2;
+	for (; draft && *tables; tables++)
+		for (const lk_key *row = *tables; row->path; row++) {
+			bool fact = row->kind == LK_KEY_FACT && row->fact;
+			if (row->direction != LK_READ) *values++ = rows_value(emission, row, draft);
+			else *values++ = fact ? rows_field(emission->arena, row, draft) : NULL;
+		}
+	return draft != NULL;
+}
+
 void lk_emit_file(lk_page *page, const lk_emission *emission, const lk_key *rows) {
 	struct rows_open open = {.depth = 0};
 	const lk_draft *draft = rows_draft(emission);

@@ -25,10 +25,55 @@ extern lk_row_rule lk_rule_accelerate_format, lk_rule_accelerate_kind, lk_rule_a
  * runs out. */
 void lk_emit_file(lk_page *page, const lk_emission *emission, const lk_key *rows);
 bool lk_emit_flags(lk_emission *emission, const lk_key *rows);
+/* What each row of tables states of the job in the framework's words, one after the other, with the
+ * rows that are only read; NULL: nothing. False when memory runs out. */
+bool lk_emit_rows_state(const lk_emission *emission, const lk_key *const *tables,
+                        const char **values);
 /* Names that HuggingFace's trainers share; NULL: they have none for it. */
 const char *lk_emit_optimizer(const lk_job *job);
 const char *lk_emit_attention(const lk_job *job);
 int lk_emit_shard(const lk_job *job);   /* ranks that share one copy of the weights */
 bool lk_emit_images(const lk_job *job); /* whether samples have images */
+
+/* ---- edit_places.c: where a text states what */
+typedef enum lk_spot_form {
+	LK_SPOT_FLAG, /* --name value, --name=value, name=value */
+	LK_SPOT_YAML,
+	LK_SPOT_JSON,
+	LK_SPOT_TOML
+} lk_spot_form;
+typedef struct lk_spot {
+	const char *name; /* the path of a key; a flag without dashes */
+	lk_spot_form form;
+	size_t begin, at, end; /* of the key or flag; of its value, as it is written; at == end: none */
+} lk_spot;
+typedef LK_VEC(lk_spot) lk_spots;
+/* All of them, in the order of the text; freed by the caller. Of what cannot be told nothing is
+ * listed. */
+lk_status lk_spots_of_file(lk_arena *arena, const char *path, const char *text, lk_spots *out,
+                            lk_error *err);
+lk_status lk_spots_of_script(lk_arena *arena, const char *text, lk_spots *out, lk_error *err);
+/* A change of a text: the bytes from `at` to `end` become `with`. */
+typedef struct lk_edit {
+	size_t at, end;
+	const char *with;
+	bool made; /* else it is kept for later */
+} lk_edit;
+typedef LK_VEC(lk_edit) lk_edits;
+/* Changes that give a place the value `with` ("": a switch is on; NULL: nothing is stated): of the
+ * variables that its value comes from, then of the value itself. */
+lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place,
+                          const char *with, lk_edits *out, lk_error *err);
+/* The change that adds `name` after `beside` (NULL: at the end of the text), in its form. */
+lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside,
+                       lk_spot_form form, const char *name, const char *with, lk_edits *out,
+                       lk_error *err);
+
+/* ---- edit_text.c: the text with the changes that are made; where two overlap, the first one
+ * holds. Both are NULL when memory runs out. */
+const char *lk_edited(lk_arena *arena, const char *text, const lk_edit *edits, size_t count);
+/* The same as a unified diff. */
+const char *lk_edit_diff(lk_arena *arena, const char *path, const char *text, const lk_edit *edits,
+                         size_t count);
 
 #endif

@@ -108,6 +108,17 @@ static lk_status framework_defaults(lk_config *config, const lk_framework *frame
 	                        framework->name);
 }
 
+/* What an edit of the text looks its settings up in. */
+static lk_status framework_keep_tables(lk_reading *reading, const lk_framework *framework,
+                                       const lk_key *const *tables) {
+	const lk_key **kept = LK_ARRAY(reading->arena, const lk_key *, LK_FRAMEWORK_TABLES);
+	if (!kept) return lk_oom(reading->err);
+	for (int i = 0; i < LK_FRAMEWORK_TABLES - 1 && tables[i]; i++) kept[i] = tables[i];
+	reading->out->keys = kept;
+	reading->out->names = framework->names;
+	return LK_OK;
+}
+
 /* Read keys by their tables, then apply the framework's rules, to the job of the reading; or to
  * words. */
 static lk_status framework_job(const lk_config *config, const lk_framework *framework,
@@ -120,6 +131,7 @@ static lk_status framework_job(const lk_config *config, const lk_framework *fram
 	if (framework->launched) LK_TRY(lk_accelerate_read(config, draft));
 	/* what FSDP checkpoints stays so, whatever gradient_checkpointing says */
 	bool checkpoints = strcasecmp(draft->recompute_text, "true") == 0;
+	if (tables) LK_TRY(framework_keep_tables(config->reading, framework, tables));
 	if (tables) LK_TRY(lk_draft_read(config, tables, draft));
 	if (checkpoints) lk_copy(draft->recompute_text, sizeof draft->recompute_text, "true");
 	LK_TRY(lk_rules_apply(config, framework->rules, draft, words));
@@ -299,14 +311,16 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	bool cluster;
 	LK_TRY(lk_config_cluster(config, words, &cluster));
 	if (cluster) return LK_OK;
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "its keys belong to no framework that lockstep reads");
+	char names[512];
+	lk_text list = lk_text_begin(names, sizeof names);
+	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
+		bool again = false; /* several forms have one name */
+		for (size_t k = 0; k < i; k++) again |= strcmp(frameworks[k]->name, frameworks[i]->name) == 0;
+		if (!again) lk_text_add(&list, "%s%s", i > 0 ? ", " : "", frameworks[i]->name);
+	}
+	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "its keys belong to none of %s", names);
 	return lk_hint(reading->err,
-	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
-	               "torchtitan, "
-	               "torchtune, litgpt, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
-	               "accelerate, DeepSpeed, "
-	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
+	               "give a file of one of them, a SkyPilot task, a Kubernetes job or a script");
 }
 
 /* gpt-neox merges the files of its command line. */
@@ -341,6 +355,7 @@ lk_status lk_config_read(lk_reading *reading, const char *path, const lk_launch_
 	config.program = config.given.program;
 	LK_TRY(config_ready(reading));
 	LK_TRY(lk_config_load(&config, path));
+	config.given.text = NULL; /* of no other file */
 	LK_TRY(config_merge_others(&config));
 	return config_translate(&config, words);
 }

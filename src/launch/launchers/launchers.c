@@ -34,30 +34,45 @@ bool lk_launch_nemo(const char *word) {
 	return strcmp(launchers_base_name(word), "nemo") == 0;
 }
 
+static const lk_other_work swift_works[] = {{"infer", "generates texts"},
+                                      {"sample", "generates texts"},
+                                      {"rollout", "generates texts"},
+                                      {"deploy", "serves a network"},
+                                      {"app", "serves a network"},
+                                      {"app-ui", "serves a network"},
+                                      {"web-ui", "serves a page"},
+                                      {"export", "converts checkpoints"},
+                                      {"merge-lora", "converts checkpoints"},
+                                      {"eval", "evaluates"},
+                                      {NULL, NULL}};
+static const lk_command_of commands[] = {
+	{"axolotl", " train ", .configured = true},
+	{"llamafactory-cli", " train ", .configured = true, .ranks = true},
+	{"lmf", " train ", .configured = true},
+	{"trl", " sft dpo grpo rloo kto reward ", .configured = false},
+	{"automodel", " llm finetune pretrain ", .configured = true},
+	{"swift", " sft pt rlhf ", .others = swift_works, .configured = true, .ranks = true,
+     .spreads = true},
+	{"megatron", " sft pt rlhf ", .others = swift_works, .configured = true, .ranks = true},
+	{"litgpt",
+     " pretrain finetune finetune_full finetune_lora finetune_adapter finetune_adapter_v2 ",
+     .operand = "checkpoint_dir", .configured = true}};
+
+/* The programs that begin a launch, as a message lists them. */
+void lk_launch_starters(char *out, size_t size) {
+	lk_text list = lk_text_begin(out, size);
+	int seen = LK_LAUNCHER_WRAPPER | LK_LAUNCHER_SHELL | LK_LAUNCHER_PYTHON; /* one name a launcher */
+	for (const lk_launcher_program *program = lk_launcher_programs; program->name; program++) {
+		if (seen & program->launcher) continue;
+		seen |= program->launcher;
+		lk_text_add(&list, "%s, ", program->name);
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		lk_text_add(&list, "%s, ", commands[i].name);
+	lk_text_add(&list, "nemo or python");
+}
+
 const lk_command_of *lk_launch_command(const char *word, const char *next) {
-	static const lk_other_work swift[] = {{"infer", "generates texts"},
-	                                      {"sample", "generates texts"},
-	                                      {"rollout", "generates texts"},
-	                                      {"deploy", "serves a network"},
-	                                      {"app", "serves a network"},
-	                                      {"app-ui", "serves a network"},
-	                                      {"web-ui", "serves a page"},
-	                                      {"export", "converts checkpoints"},
-	                                      {"merge-lora", "converts checkpoints"},
-	                                      {"eval", "evaluates"},
-	                                      {NULL, NULL}};
-	static const lk_command_of commands[] = {
-		{"axolotl", " train ", .configured = true},
-		{"llamafactory-cli", " train ", .configured = true, .ranks = true},
-		{"lmf", " train ", .configured = true},
-		{"trl", " sft dpo grpo rloo kto reward ", .configured = false},
-		{"automodel", " llm finetune pretrain ", .configured = true},
-		{"swift", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true,
-	     .spreads = true},
-		{"megatron", " sft pt rlhf ", .others = swift, .configured = true, .ranks = true},
-		{"litgpt",
-	     " pretrain finetune finetune_full finetune_lora finetune_adapter finetune_adapter_v2 ",
-	     .operand = "checkpoint_dir", .configured = true}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		const lk_command_of *command = &commands[i];
 		if (strcmp(launchers_base_name(word), command->name) != 0) continue;

@@ -82,6 +82,8 @@ typedef struct lk_command_of {
 	bool spreads;                /* a process uses all devices that it sees */
 	const char *operand; /* the setting that a bare word after them states; NULL: they take none */
 } lk_command_of;
+/* "torchrun, srun, ... or python": the programs that begin a launch, by the tables. */
+void lk_launch_starters(char *out, size_t size);
 /* The command that `word` and the one after it (may be NULL) are; NULL: none. */
 const lk_command_of *lk_launch_command(const char *word, const char *next);
 /* The command that a framework's own program is, with the word in *next; NULL: none. */

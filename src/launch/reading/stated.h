@@ -69,8 +69,14 @@ typedef struct lk_launch {
 	const char *network, *network_flag;
 	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules apply; NULL: none */
 	lk_launch_samples samples;
+	bool pairs;            /* batches count pairs of sequences, the job sequences */
 	bool window_said;      /* --window-size: applies to whatever network is trained */
 	const char *framework; /* framework of the file or line, "axolotl"; NULL: unknown */
+	/* Tables of its keys, up to NULL, and other names that it has for them; NULL: it is read as flags
+	 * of Megatron-LM or, with a dialect (lk_dialect), as settings of that one. */
+	const struct lk_key *const *keys;
+	const struct lk_renamed *names;
+	int dialect;
 	int gpus_assumed;      /* if the launcher states none; 0: no assumption */
 	int gpus_line;         /* 1-based index in `assumed` of the line that says so; 0: none */
 	const char *device;    /* the kind of GPU that a file or line names; NULL: none */
@@ -86,6 +92,7 @@ typedef struct lk_launch_given {
 	const char *vars;    /* lines "NAME=value": variables known only to the cluster; NULL: none */
 	const char *also;    /* lines: configurations that are merged over the file; NULL: none */
 	const char *program; /* that reads the file, where its name tells more: "swift rlhf"; NULL */
+	const char *text;    /* the file's contents, in place of those on disk; NULL: those on disk */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
 	uint64_t *vars_read; /* bit N: the file reads the variable on line N of `vars`, up to 64 lines;

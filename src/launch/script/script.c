@@ -374,8 +374,9 @@ static lk_status script_launches_nothing(const lk_script_sought *sought, bool st
 		lk_fail(err, LK_ERR_INPUT, where, "%s, and trains nothing", sought->other);
 		return lk_hint(err, "give the script that launches the training");
 	}
-	lk_fail(err, LK_ERR_INPUT, where,
-	        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
+	char starters[256];
+	lk_launch_starters(starters, sizeof starters);
+	lk_fail(err, LK_ERR_INPUT, where, "no command starts %s", starters);
 	if (sought->missing == NULL) return lk_hint(err, "give the script that launches the training");
 	return lk_hint(err, "it runs %.80s, which is not here: put that file next to it",
 	               sought->missing);

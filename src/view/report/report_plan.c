@@ -80,12 +80,14 @@ static double plan_time_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	return plan->tokens > 0 ? choice->days : choice->step_time_s;
 }
 
-/* Megatron-LM's launch line, or where it has none the command that predicts the layout. */
+/* The changes of the file or line that was given, else Megatron-LM's launch line, or where it has
+ * none the command that predicts the layout. */
 static lk_status launch_of(const lk_plan *plan, const lk_plan_choice *choice, const char **out,
                            lk_error *err) {
 	lk_emitted line;
 	lk_error refused = {0};
-	lk_status status = lk_plan_launch(plan, choice, "megatron", &line, &refused);
+	lk_status status = lk_plan_launch(plan, choice, "edit", &line, &refused);
+	if (status == LK_ERR_INPUT) status = lk_plan_launch(plan, choice, "megatron", &line, &refused);
 	*out = status == LK_OK ? line.text : choice->reproduce;
 	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }

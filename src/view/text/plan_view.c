@@ -112,6 +112,7 @@ static const lk_answer_field count_fields[] = {
 	{"untried", NULL, COUNT(untried)},
 	{"nothing", NULL, COUNT(nothing), .known = LK_MAYBE},
 	{"in_fp8", NULL, COUNT(in_fp8), .known = LK_MAYBE},
+	{"in_software", NULL, COUNT(in_software), .known = LK_MAYBE},
 	{"choices", NULL, LK_MANY(lk_plan_count, choices, choice_count, choice_record)},
 	{"sensitivity", NULL,
      LK_MANY(lk_plan_count, sensitivity, sensitivity_count, sensitivity_record)},
@@ -322,6 +323,7 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
 			LK_TRY(lk_put_wrapped(count->in_fp8, 2, 2, out, err));
 			fputc('\n', out);
 		}
+		if (count->in_software) fprintf(out, "\nOther software\n  %s\n", count->in_software);
 		LK_TRY(put_sensitivity(count, out, err));
 	}
 	if (count->layouts) LK_TRY(plan_view_put_search(count, out, err));
