@@ -652,4 +652,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@python3 tests/corpus/check.py $(B)/corpus
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(patsubst %,$(B)/tools/pack_%.d,tables launch families)
+-include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tests/corpus/corpus.d $(B)/tools/pack_calibration.d $(patsubst %,$(B)/tools/pack_%.d,tables launch families)

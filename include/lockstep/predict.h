@@ -78,8 +78,9 @@ typedef struct lk_predict_request {
 	int muon_steps;        /* Newton-Schulz iterations; 0: 5 */
 	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
-	const char *task; /* "pretrain", "sft", "lora", "dpo" (sft with `dpo`),
-	                     "generate", "grpo", "dapo", "ppo" */
+	const char *task; /* "pretrain", "sft", "lora"; "dpo" (sft with `dpo`), "kto", "orpo", "reward",
+	                     with adapters "dpo+lora" and so on; "generate", "grpo", "dapo", "ppo" */
+	int num_labels;   /* a classifier's head of so many columns in place of the vocabulary's */
 	int lora_rank;
 	const char *lora_targets; /* "attention", "all-linear", "experts"; NULL: attention */
 	double lora_dropout;      /* share of what adapters read that is dropped */

@@ -24,24 +24,24 @@ static void host_weights(lk_predict_request *request) {
 }
 
 static void adapters(lk_predict_request *request) {
-	request->task = "lora";
+	request->task = lk_objective_adapted(lk_request_objective(request));
 }
 
 static void narrow_adapters(lk_predict_request *request) {
-	request->task = "lora";
+	adapters(request);
 	request->qlora = true;
 }
 
-/* A way out, as options of plan. */
+/* A way out, as options of plan; the task's value depends on the objective. */
 typedef struct lk_way_out {
 	const char *options;
 	void (*set)(lk_predict_request *request);
 } lk_way_out;
 
 static const lk_way_out ways_out[] = {
-	{"--state-dtype bf16", bf16_moments},     {"--offload", host_optimizer},
-	{"--offload-params", host_weights},       {"--task lora", adapters},
-	{"--task lora --qlora", narrow_adapters},
+	{"--state-dtype bf16", bf16_moments}, {"--offload", host_optimizer},
+	{"--offload-params", host_weights},   {"--task", adapters},
+	{"--task", narrow_adapters},
 };
 
 enum { DOUBLINGS = 6 }; /* of the number of GPUs */
@@ -87,7 +87,12 @@ static lk_status name_ways(const lk_plan_request *request, const lk_predict_requ
 	for (size_t i = 0; i < sizeof ways_out / sizeof *ways_out; i++) {
 		lk_predict_request changed = *smallest;
 		ways_out[i].set(&changed);
-		LK_TRY(name_way(text, ways_out[i].options, &changed, &named, &fits, err));
+		bool adapts = strcmp(ways_out[i].options, "--task") == 0;
+		if (adapts)
+			snprintf(options, sizeof options, "--task %s%s", changed.task,
+			         changed.qlora ? " --qlora" : "");
+		LK_TRY(
+			name_way(text, adapts ? options : ways_out[i].options, &changed, &named, &fits, err));
 	}
 	if (request->job.cluster) return LK_OK; /* it has so many GPUs */
 	for (int i = 1; i <= DOUBLINGS; i++) {

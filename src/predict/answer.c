@@ -14,14 +14,18 @@
 #include "step/step.h"
 
 static lk_status predict_check_task(const lk_predict_request *request, lk_error *err) {
-	static const char *const tasks[] = {"pretrain", "sft",  "lora", "dpo",    "generate",
+	static const char *const tasks[] = {"pretrain", "sft",  "lora", "generate",
 	                                    "grpo",     "dapo", "ppo",  "distill"};
+	lk_objective objective;
+	bool adapters;
+	if (lk_objective_find(request->task, &objective, &adapters)) return LK_OK;
 	for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
 		if (!request->task || lk_same_name(request->task, tasks[i])) return LK_OK;
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, "--task", "unknown name '%s'",
 	        lk_escape(request->task, shown, sizeof shown));
-	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo, distill");
+	return lk_hint(err, "give one of pretrain, sft, lora, dpo, kto, orpo, reward, generate, grpo, "
+	                    "dapo, ppo, distill");
 }
 
 /* Warn that a training's other phases are stated but cannot be predicted. */

@@ -129,17 +129,20 @@ static bool fuse_layers(lk_trial *trial, int i, char *text, size_t size) {
 /* Other training than was asked for. */
 static bool train_adapters(lk_trial *trial, int i, char *text, size_t size) {
 	if (i > 0 || trial->job->task == LK_TASK_LORA) return false;
-	trial->request.task = "lora";
-	snprintf(text, size, "--task lora");
+	trial->request.task = lk_objective_adapted(trial->job->objective);
+	snprintf(text, size, "--task %s", trial->request.task);
 	return true;
 }
 
 static bool narrow_base(lk_trial *trial, int i, char *text, size_t size) {
 	bool adapters = trial->job->task == LK_TASK_LORA;
 	if (i > 0 || trial->job->narrow_base || trial->job->dtype <= LK_TF32) return false;
-	if (!adapters) trial->request.task = "lora";
 	trial->request.qlora = true;
-	snprintf(text, size, "%s--qlora", adapters ? "" : "--task lora ");
+	if (adapters) snprintf(text, size, "--qlora");
+	else {
+		trial->request.task = lk_objective_adapted(trial->job->objective);
+		snprintf(text, size, "--task %s --qlora", trial->request.task);
+	}
 	return true;
 }
 

@@ -36,7 +36,8 @@ static lk_status network_job(const lk_post_network_request *request, lk_job *job
 	*job = *policy;
 	job->teacher = NULL;
 	job->task = LK_TASK_PRETRAIN;
-	job->narrow_base = job->dora = job->dpo = false;
+	job->narrow_base = job->dora = false;
+	job->objective = LK_OBJECTIVE_TOKENS;
 	if (request->name && strcmp(request->name, "policy") != 0) {
 		lk_model model;
 		LK_TRY(lk_model_preset(request->name, &model, err));

@@ -57,7 +57,9 @@ static lk_status take_trained(lk_arena *arena, const lk_predict_request *request
 	bool core =
 		!*job->stack || strcmp(job->stack, "megatron") == 0 || strcmp(job->stack, "nemo") == 0;
 	if (request->dtype || request->deepspeed || lk_request_launched(request) || !core) return LK_OK;
-	if (job->task != LK_TASK_PRETRAIN || job->dpo || !runs_recipes(&asked->cluster)) return LK_OK;
+	if (job->task != LK_TASK_PRETRAIN || job->objective != LK_OBJECTIVE_TOKENS || job->labels > 0 ||
+	    !runs_recipes(&asked->cluster))
+		return LK_OK;
 	LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
 	if (!asked->trained.options) return LK_OK;
 	return lk_request_lay_numbers(arena, &asked->trained.options, request, job, err);

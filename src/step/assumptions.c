@@ -42,7 +42,8 @@ static const char *blocks_text(lk_arena *arena, const lk_diffusion *net) {
 	return text;
 }
 
-static const char *model_line(lk_arena *arena, const lk_model *model) {
+static const char *model_line(lk_arena *arena, const lk_job *job) {
+	const lk_model *model = &job->model;
 	char params[32], active[32] = "";
 	lk_format_count(lk_model_params(model), params, sizeof params);
 	if (model->network == LK_NET_CONV)
@@ -97,6 +98,10 @@ static const char *model_line(lk_arena *arena, const lk_model *model) {
 	if (model->beside > 0)
 		images = lk_arena_printf(arena, "%s, %s parameters of other parts are in no step", images,
 		                         lk_format_count(model->beside, beside, sizeof beside));
+	if (!images) return NULL;
+	if (job->labels > 0)
+		images = lk_arena_printf(arena, "%s, head of %d %s", images, job->labels,
+		                         lk_noun(job->labels, "label", "labels"));
 	if (!images) return NULL;
 	return lk_arena_printf(arena,
 	                       "%s%s%s: %s parameters%s, %d layers%s, hidden %d%s%s%s, vocabulary %d%s",
@@ -504,7 +509,7 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
                       lk_prediction *out, lk_error *err) {
 	const char *const *lines;
 	int count;
-	out->model = model_line(arena, &asked->job.model);
+	out->model = model_line(arena, &asked->job);
 	out->cluster = cluster_line(arena, asked);
 	out->layout = layout_line(arena, &asked->job);
 	out->reproduce = lk_reproduce(arena, request, &asked->job);

@@ -293,11 +293,14 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(lk_request_take_layout(request, &out->job, err));
 	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
 	LK_TRY(lk_request_pack(request->pack, &out->job, err));
-	if (lk_request_takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
-	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
+	bool refers = lk_objective_of(out->job.objective)->reference > 0;
+	if (refers && lk_request_objective(request) == out->job.objective)
+		LK_TRY(lk_job_check_reference(&out->job, err));
+	const char *lacks = refers ? lk_job_lacks_reference(&out->job) : NULL;
 	if (lacks) { /* from a configuration: listed, like flags that cannot act */
-		out->job.dpo = false;
-		LK_TRY(lk_launch_ignore(arena, &out->launch, "dpo", lacks, LK_IGNORED_NOTABLE, err));
+		LK_TRY(lk_launch_ignore(arena, &out->launch, lk_objective_names[out->job.objective], lacks,
+		                        LK_IGNORED_NOTABLE, err));
+		out->job.objective = LK_OBJECTIVE_TOKENS;
 	}
 	lacks = out->job.teacher && !request->teacher ? lk_job_lacks_teacher(&out->job) : NULL;
 	if (lacks) {

@@ -118,9 +118,11 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-/* Preference optimisation: fine-tuning on pairs, which a frozen reference also reads. */
-bool lk_request_takes_pairs(const lk_predict_request *request) {
-	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
+lk_objective lk_request_objective(const lk_predict_request *request) {
+	lk_objective objective;
+	bool adapters;
+	if (lk_objective_find(request->task, &objective, &adapters)) return objective;
+	return request->dpo ? LK_OBJECTIVE_DPO : LK_OBJECTIVE_TOKENS;
 }
 
 /* AdamW is Adam with decoupled decay: the same states, traffic and products. Names of Hugging
@@ -144,8 +146,12 @@ static lk_status take_optimizer(const char *text, lk_job *job, int *out, lk_erro
 }
 
 lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_error *err) {
-	bool named = request->task && lk_same_name(request->task, "dpo");
-	return request_take_name(task, named ? "sft" : request->task, tasks, "--task", err);
+	lk_objective objective;
+	bool adapters;
+	if (!lk_objective_find(request->task, &objective, &adapters))
+		return request_take_name(task, request->task, tasks, "--task", err);
+	*task = adapters ? LK_TASK_LORA : LK_TASK_SFT;
+	return LK_OK;
 }
 
 lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
@@ -239,7 +245,9 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	if (request->lora_dropout > 0) job->lora_dropout = request->lora_dropout;
 	job->narrow_base |= request->qlora;
 	job->dora |= request->dora;
-	job->dpo |= lk_request_takes_pairs(request);
+	lk_objective objective = lk_request_objective(request);
+	if (objective != LK_OBJECTIVE_TOKENS) job->objective = objective;
+	request_take_int(&job->labels, request->num_labels);
 	request_take_int(&job->model.tower.images, request->images);
 	if (job->model.tower.any_size) request_take_int(&job->model.tower.image, request->image_size);
 	job->freeze_tower |= request->freeze_vision;
@@ -389,12 +397,16 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->muon_tp_mode = stated_name(lk_muon_tp_names, job->muon_tp);
 	out->muon_steps = job->muon_steps;
 	out->task = stated_name(tasks, job->task);
+	out->dpo = job->objective == LK_OBJECTIVE_DPO;
+	if (job->objective != LK_OBJECTIVE_TOKENS && !out->dpo)
+		out->task = job->task == LK_TASK_LORA ? lk_objective_adapted(job->objective)
+		                                      : lk_objective_names[job->objective];
+	out->num_labels = job->labels;
 	out->lora_rank = job->lora_rank;
 	out->lora_targets = stated_name(lora_targets, job->lora_targets);
 	out->lora_dropout = job->lora_dropout;
 	out->qlora = job->narrow_base;
 	out->dora = job->dora;
-	out->dpo = job->dpo;
 	if (job->model.tower.layers > 0) {
 		out->images = job->model.tower.images;
 		if (job->model.tower.any_size) out->image_size = job->model.tower.image;

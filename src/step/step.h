@@ -192,8 +192,8 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 void lk_request_take_switches(const lk_predict_request *request, lk_job *job);
 /* Read the task into *task, which is unchanged if the request states none. */
 lk_status lk_request_take_task(const lk_predict_request *request, int *task, lk_error *err);
-/* Whether the request asks for preference optimisation. */
-bool lk_request_takes_pairs(const lk_predict_request *request);
+/* The objective of fine-tuning that a request states. */
+lk_objective lk_request_objective(const lk_predict_request *request);
 /* Check the job's NCCL settings, from an option or the launch line. */
 /* Check the settings of PyTorch's allocator. */
 lk_status lk_request_check_alloc(const lk_predict_request *request, const lk_job *job,

@@ -96,7 +96,7 @@ def numbers(tree, bf16, fp16):
 
 
 def axolotl(tree, path):
-    pairs = at(tree, "rl") in ("dpo", "ipo", "orpo", "simpo")
+    pairs = at(tree, "rl") in ("dpo", "ipo", "orpo", "simpo") or at(tree, "reward_model") == "true"
     facts = {"mbs": (first(tree, "micro_batch_size") or 1) * (2 if pairs else 1), "seq": first(tree, "sequence_len"),
              "tp": first(tree, "tensor_parallel_size") or 1, "cp": first(tree, "context_parallel_size") or 1,
              "dtype": numbers(tree, "bf16", "fp16"), "accumulation": first(tree, "gradient_accumulation_steps"),
@@ -107,7 +107,7 @@ def axolotl(tree, path):
 
 
 def llama_factory(tree, path):
-    pairs = at(tree, "stage") == "dpo"
+    pairs = at(tree, "stage") in ("dpo", "rm")
     return {"mbs": (first(tree, "per_device_train_batch_size", "micro_batch_size") or 0) * (2 if pairs else 1) or None,
             "seq": first(tree, "cutoff_len"), "accumulation": first(tree, "gradient_accumulation_steps"),
             "dtype": numbers(tree, "bf16", "fp16"), "network": at(tree, "model_name_or_path") or at(tree, "model"),
@@ -274,7 +274,7 @@ def ms_swift(tree, path):
     pick = lambda name, otherwise=None: otherwise if number(flags.get(name)) is None else number(flags[name])
     core, dtype = start.endswith("megatron"), {"bfloat16": "bf16", "float16": "fp16"}.get(flags.get("torch_dtype", "bfloat16"))
     method = flags.get("rlhf_type", "dpo") if command == "rlhf" else None
-    pairs = 2 if method in ("dpo", "orpo", "simpo", "cpo") else 1
+    pairs = 2 if method in ("dpo", "orpo", "simpo", "cpo", "rm") else 1
     tuner = flags.get("tuner_type", flags.get("train_type", "full" if core else "lora"))
     packed = 2 if pairs == 2 and flags.get("packing") == "true" else 1  # a pack has whole pairs
     facts = {"seq": pick("max_length") and pick("max_length") // packed, "lora": tuner != "full", "network": flags.get("model"),
@@ -407,13 +407,15 @@ def openrlhf(tree, path):
              "network": script.given("--actor.model_name_or_path", "--model.model_name_or_path")}
     if "dynamic_batch_enable" in script.text:
         facts["mbs"] = None
+    if re.search(r"openrlhf\.cli\.train_(dpo|rm)", script.text):
+        facts["mbs"], facts["gbs"] = product(facts["mbs"], 2), product(facts["gbs"], 2)
     return facts
 
 
 def trl(tree, path):
     script = Script(path)
     name = re.search(r"(\w+)\.py", script.text)
-    pairs = bool(name) and re.match(r"dpo|cpo|orpo|mpo", name.group(1))
+    pairs = bool(name) and re.match(r"dpo|cpo|orpo|mpo|reward", name.group(1))
     facts = {"mbs": product(script.count("--per_device_train_batch_size", "--per-device-batch-size"), 2 if pairs else 1),
              "accumulation": script.count("--gradient_accumulation_steps"), "seq": script.count("--max_length", "--max_seq_length"),
              "lora": bool(re.search(r"--use_peft\b", script.text)), "gpus": script.count("--num_processes"),

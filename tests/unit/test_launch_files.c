@@ -166,7 +166,7 @@ static void torchtune(void **state) {
 	     .assumes = "sequences of 2048 tokens"},
 		{{TUNE_FILE("dpo.yaml", TUNE_MANY, "llama2.lora_llama2_7b",
 	                "rlhf.loss.DPOLoss}\noptimizer_in_bwd: True\n")},
-	     .holds = "names=llama2-7b mbs=4 dpo=1 loss=logits",
+	     .holds = "names=llama2-7b mbs=4 objective=dpo loss=logits",
 	     .assumes = "gradients are counted until the step ends"},
 		{{"eval.yaml\nmodel: {_component_: torchtune.models.gemma.gemma_2b}\ntasks: [a]\n"},
 	     .refused = "optimizer: it is missing: the recipe trains nothing"},
@@ -226,11 +226,11 @@ static void swift_trainer(void **state) {
 	     .holds = "framework=ms-swift gpus=4 sharding=zero3 recompute=full task=lora"},
 		{{"s/run.sh\ntorchrun --nproc_per_node 4 swift/cli/rlhf.py --rlhf_type orpo --model "
 	      "Qwen/Qwen3-8B --deepspeed zero1\n"},
-	     .holds = "gpus=4 sharding=zero1 mbs=2 dpo=0"},
+	     .holds = "gpus=4 sharding=zero1 mbs=2 objective=orpo"},
 		{{SWIFT "rlhf --model Qwen/Qwen3-8B --max_length 8192 --per_device_train_batch_size 2\n"},
-	     .holds = "dpo=1 mbs=4 seq=8192 microbatches=4"},
+	     .holds = "objective=dpo mbs=4 seq=8192 microbatches=4"},
 		{{SWIFT "rlhf --model Qwen/Qwen3-8B --max_length 8192 --packing true\n"},
-	     .holds = "dpo=1 mbs=2 seq=4096",
+	     .holds = "objective=dpo mbs=2 seq=4096",
 	     .assumes = "a pack has whole pairs"},
 		{{SWIFT "rlhf --rlhf_type gkd --lmbda 0 --model Qwen/Qwen3-8B --teacher_model "
 	            "Qwen/Qwen3-32B --max_length 4096\n"},
@@ -241,7 +241,7 @@ static void swift_trainer(void **state) {
 		{{"s/sft.yaml\nmodel: Qwen/Qwen3-8B\ndataset: [a, b]\ntuner_type: full\ndeepspeed: "
 	      "zero3\nper_device_train_batch_size: 2\nmax_length: 4096\n",
 	      "s/run.sh\nNNODES=2 NPROC_PER_NODE=4 swift rlhf sft.yaml --max_length 1024\n"},
-	     .holds = "framework=ms-swift gpus=8 sharding=zero3 mbs=4 dpo=1 seq=1024"},
+	     .holds = "framework=ms-swift gpus=8 sharding=zero3 mbs=4 objective=dpo seq=1024"},
 		{{"s/alone.yaml\nmodel: Qwen/Qwen3-8B\ntrain_type: lora\nmax_length: 4096\n"},
 	     .holds = "framework=ms-swift task=lora seq=4096"},
 		{{"s/run.sh\nswift export --model a\nNPROC_PER_NODE=2 swift sft --model Qwen/Qwen3-8B\n"
@@ -339,7 +339,7 @@ static void swift_megatron(void **state) {
 	     .holds = "gpus=0 assumed=16 pp=2 ep=8"},
 		{{SWIFT_CORE "rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --max_length 8192 "
 	                 "--micro_batch_size 2 --global_batch_size 16\n"},
-	     .holds = "dpo=1 mbs=4 gbs=32 seq=8192"},
+	     .holds = "objective=dpo mbs=4 gbs=32 seq=8192"},
 		{{SWIFT_CORE SWIFT_GRPO "--global_batch_size 64 --steps_per_generation 4 --max_length 2048 "
 	                            "--vllm_mode colocate --vllm_max_model_len 2048 --sleep_level 1\n"},
 	     .holds = "rollout.task=grpo rollout.sequences=256 rollout.samples=8 gbs=64 seq=2048 "
@@ -398,7 +398,7 @@ static void maxtext(void **state) {
 		{{"run.sh\npython3 -m maxtext.trainers.pre_train.train model_name=qwen3-8b\n"},
 	     .holds = "names=qwen3-8b mbs=12"},
 		{{"run.sh\npython3 -m maxtext.trainers.post_train.dpo.train_dpo model_name=qwen3-8b\n"},
-	     .holds = "mbs=24 dpo=1"},
+	     .holds = "mbs=24 objective=dpo"},
 		{{"run.sh\npython3 -m maxtext.trainers.post_train.rl.train_rl model_name=qwen3-8b\n"},
 	     .refused = "reinforcement learning by this program is not modelled"},
 		{{"run.sh\n" MAX_LINE "model_name=$3\n"}, .refused = "model_name: line 1: "},
@@ -443,13 +443,16 @@ static void swift_others(void **state) {
 	     .holds = "gpus=4"},
 		{{"s/run.sh\nCUDA_VISIBLE_DEVICES=0,1 swift sft --model a\n"},
 	     .refused = "2 devices for 1 process: layers"},
-		{{SWIFT "rlhf --rlhf_type kto --model a\n"}, .refused = "rlhf_type: the passes of KTO"},
+		{{SWIFT "rlhf --rlhf_type kto --model a\n"}, .holds = "objective=kto mbs=1"},
 		{{SWIFT "rlhf --rlhf_type ppo --model a\n"}, .refused = "rlhf_type: PPO's step"},
-		{{SWIFT "rlhf --rlhf_type rm --model a\n"}, .refused = "rlhf_type: reward models are not"},
+		{{SWIFT "rlhf --rlhf_type rm --model a\n"}, .holds = "objective=reward mbs=2"},
+		{{SWIFT "rlhf --rlhf_type cpo --model a\n"}, .holds = "objective=orpo mbs=2"},
 		{{SWIFT "rlhf --rlhf_type gkd --model a --teacher_model b\n"},
 	     .refused = "lmbda: distillation whose student writes some of its batches"},
 		{{SWIFT "rlhf --rlhf_type gkd --lmbda 0 --model a\n"}, .refused = "teacher_model: "},
-		{{SWIFT "sft --task_type seq_cls --model a\n"}, .refused = "task_type: a classifier"},
+		{{SWIFT "sft --task_type seq_cls --model a\n"}, .holds = "objective=tokens labels=2"},
+		{{SWIFT "sft --task_type seq_cls --num_labels 7 --use_liger_kernel true --model a\n"},
+	     .holds = "labels=7 loss=logits fused_cross_entropy=auto"},
 		{{SWIFT "sft --task_type embedding --model a\n"}, .refused = "task_type: retrieval is not"},
 		{{SWIFT "sft --freeze_llm true --model a\n"}, .refused = "freeze_llm: a language model"},
 		{{SWIFT "sft --tuner_type llamapro --model a\n"}, .refused = "the layers that LLaMA-Pro"},
@@ -678,7 +681,8 @@ static void other_files(void **state) {
 	      "enable_activation_checkpointing: false\npeft_config: {name: freeze, r: 4}\n"},
 	     .holds = "lora_rank=0 mbs=1 seq=512 dtype=fp16 recompute=none"},
 		{{"lf1.yaml\nmodel: Qwen/Qwen3-8B\nmodel_class: cls\n"},
-	     .refused = "model_class: a classifier or reward model is trained"},
+	     .holds = "labels=2",
+	     .assumes = "the head has 2 columns"},
 		{{"titan.toml\n[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"mx\"]\n"
 	      "[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\n"
 	      "pipeline_parallel_degree = 2\ndata_parallel_shard_degree = -1\n"},
@@ -751,20 +755,19 @@ static void post_training(void **state) {
 	              "rollout.teacher_tp=2",
 	     .assumes = "8 of 16 GPUs train, the others generate or hold teachers"},
 		{{RL("  dtensor_cfg: {tensor_parallel_size: 2}\ndpo: {max_num_steps: 4}\n")},
-	     .holds = "dpo=1 tp=2 rollout.task="},
+	     .holds = "objective=dpo tp=2 rollout.task="},
 		/* LLaMA-Factory */
-		{{FACTORY("stage: rm\n")},
-	     .refused = "stage: reward models and their use are not modelled"},
+		{{FACTORY("stage: rm\n")}, .holds = "objective=reward value_head=1 mbs=16 loss=logits"},
+		{{FACTORY("stage: ppo\n")}, .refused = "stage: the use of a reward model is not"},
 		{{FACTORY("stage: kto\nfinetuning_type: lora\n")},
-	     .holds = "task=lora lora_rank=8 recompute=full seq=2048 mbs=8",
-	     .assumes = "kto is priced as sft"},
+	     .holds = "task=lora objective=kto lora_rank=8 recompute=full seq=2048 mbs=8"},
 		{{FACTORY("stage: dpo\nfinetuning_type: oft\ncutoff_len: 512\n"
 	              "enable_liger_kernel: true\npure_bf16: true\n")},
-	     .holds = "dpo=1 seq=512 loss=logits fused_cross_entropy=on master_weights=off "
+	     .holds = "objective=dpo seq=512 loss=logits fused_cross_entropy=on master_weights=off "
 	              "state_dtype=bf16",
 	     .assumes = "oft is priced as LoRA"},
 		{{FACTORY("stage: dpo\npref_loss: orpo\nfinetuning_type: full\n")},
-	     .holds = "dpo=0 lora_rank=0"},
+	     .holds = "objective=orpo lora_rank=0"},
 		{{FACTORY("finetuning_type: full\nimage_max_pixels: 262144\n"
 	              "tensor_model_parallel_size: 2\nbf16: true\n"
 	              "disable_gradient_checkpointing: true\n")},
@@ -791,9 +794,11 @@ static void post_training(void **state) {
 	     .holds = "gpus=8 mbs=2 rollout.task=grpo rollout.samples=8 rollout.sequences=48 gbs=48"},
 		{{"orpo.sh\naccelerate launch --num_processes 8 trl/scripts/orpo.py --model_name_or_path "
 	      "Qwen/Qwen2.5-0.5B --per_device_train_batch_size 2\n"},
-	     .holds = "gpus=8 dpo=0 mbs=4 recompute=full"},
+	     .holds = "gpus=8 objective=orpo mbs=4 recompute=full"},
 		{{"reward.sh\naccelerate launch trl/scripts/reward.py --model_name_or_path gpt2\n"},
-	     .refused = "reward models are not modelled; sft, dpo and grpo can be predicted"},
+	     .holds = "objective=reward value_head=0 mbs=16 recompute=full seq=1024"},
+		{{"prm.sh\naccelerate launch trl/scripts/prm.py --model_name_or_path gpt2\n"},
+	     .holds = "objective=tokens labels=2 mbs=8"},
 		{{"chat.sh\ntrl chat --model_name_or_path gpt2\n"}, .refused = "trl chat does not train"},
 		/* OpenRLHF: a critic of gae on GPUs of its own; engines ahead */
 		{{OPEN("train_ppo_ray", "--actor_num_nodes 2 --actor_num_gpus_per_node 4 "
@@ -810,11 +815,14 @@ static void post_training(void **state) {
 	     .holds = "gpus=8 rollout.task=grpo rollout.critic= rollout.engines=0 rollout.gpus=0 "
 	              "rollout.no_reference=0 rollout.lag=0"},
 		{{OPEN("train_dpo", "--micro_train_batch_size 1 --train_batch_size 64")},
-	     .holds = "dpo=1 seq=512 rollout.task= mbs=2"},
+	     .holds = "objective=dpo seq=512 rollout.task= mbs=2"},
 		{{OPEN("train_sft", "--lora_rank 16 --max_len 1024")},
-	     .holds = "dpo=0 task=lora lora_rank=16 seq=1024"},
-		{{OPEN("train_rm", "--max_len 1024")},
-	     .refused = "openrlhf.cli.train_rm: reward models are not modelled"},
+	     .holds = "objective=tokens task=lora lora_rank=16 seq=1024"},
+		{{OPEN("train_rm", "--max_len 1024")}, .holds = "objective=reward seq=1024 rollout.task="},
+		{{OPEN("train_kto", "--micro_train_batch_size 2")},
+	     .holds = "objective=kto mbs=2 seq=512",
+	     .assumes = "what the pass over other completions keeps"},
+		{{OPEN("train_prm", "")}, .refused = "openrlhf.cli.train_prm: scores of single steps"},
 		/* flags with sections; max_len is of prompts and responses; srun does not place what
 		 * Ray does */
 		{{"ray.sh\nsrun --nodes=1 --ntasks=1 bash -c \"pip install ray && /opt/bin/ray job submit "
@@ -838,7 +846,7 @@ static void post_training(void **state) {
 		{{"trl.sh\npython examples/scripts/dpo_vlm.py --model_name_or_path "
 	      "Qwen/Qwen2.5-VL-3B-Instruct "
 	      "--per_device_train_batch_size 2\n"},
-	     .holds = "mbs=4 dpo=1 seq=1024"},
+	     .holds = "mbs=4 objective=dpo seq=1024"},
 		{{"trl.sh\nCUDA_VISIBLE_DEVICES=1 python scripts/openenv/play.py --model Qwen/Qwen3-0.6B "
 	      "--env-urls http://a http://b\n"},
 	     .holds = "gpus=1 mbs=8 names=Qwen/Qwen3-0.6B rollout.task=grpo",
@@ -847,7 +855,7 @@ static void post_training(void **state) {
 	      "--num_processes 4\n"},
 	     .holds = "gpus=4 sharding=zero3 stack=deepspeed"},
 		{{"trl.sh\ntrl kto --model_name_or_path Qwen/Qwen3-8B\n"},
-	     .refused = "kto.py: this method's step is more than training"},
+	     .holds = "objective=kto mbs=8 seq=1024"},
 		{{"trl.sh\ntrl vllm-serve --model Qwen/Qwen3-8B\n"},
 	     .refused = "trl vllm-serve serves a network, and trains nothing"},
 		{{"trl.sh\nCUDA_VISIBLE_DEVICES=0 vllm serve Qwen/Qwen3-8B --port 8000\n"},
@@ -960,7 +968,7 @@ static void neox(void **state) {
 	     .refused = "gpt-neox does not split Mamba's layers over GPUs; set model_parallel_size"},
 		{{NEOX("\"train-impl\": \"kto\"")},
 	     .refused = "train_impl: this method's step is more than training"},
-		{{NEOX("\"train-impl\": \"dpo\"")}, .holds = "dpo=1 mbs=8"},
+		{{NEOX("\"train-impl\": \"dpo\"")}, .holds = "objective=dpo mbs=8"},
 	};
 	CHECK(cases);
 }

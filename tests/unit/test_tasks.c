@@ -119,7 +119,7 @@ static void pairs_with_a_reference(void **state) {
 			plain.sharding = (lk_sharding)zero;
 			plain.sharding_said = true;
 			job = plain;
-			job.dpo = true;
+			job.objective = LK_OBJECTIVE_DPO;
 			double once = forward_flops(plain, &kept, &plain_flops);
 			double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H) * 4;
 			near(forward_flops(job, &kept, &flops), 2 * once - (full ? 0 : thin));
@@ -138,12 +138,70 @@ static void pairs_with_a_reference(void **state) {
 	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
 }
 
+/* KTO has no pairs, and three forward passes before the trained one: two of the reference, one of
+ * the network with its adapters. */
+static void single_preferences(void **state) {
+	(void)state;
+	double kept, flops, plain_flops;
+	for (int full = 0; full < 2; full++) {
+		lk_job plain = adapters(), job;
+		plain.task = full ? LK_TASK_SFT : LK_TASK_LORA;
+		job = plain;
+		job.objective = LK_OBJECTIVE_KTO;
+		double once = forward_flops(plain, &kept, &plain_flops);
+		double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H);
+		near(forward_flops(job, &kept, &flops), 4 * once - (full ? 0 : 2 * thin));
+		assert_true(fabs(kept) < 1);
+		near(flops, plain_flops * (full ? 2 : 5 / 2.));
+		double more = full ? 2 * (matrices() + 2 * 4096 * H + 5 * H) : 0;
+		near(weights_of(job), weights_of(plain) + more);
+	}
+}
+
+static bool head_product(const lk_graph *graph, uint32_t op, const void *unused) {
+	(void)unused;
+	return has_name(graph, op, "lm_head") || has_name(graph, op, "score");
+}
+
+static double head_flops(lk_job job) {
+	return sum_over(job, head_product, NULL, flops_of);
+}
+
+/* A head of N columns, trained with adapters too, replaces the vocabulary's, in a reward model and
+ * in a classifier; a value head leaves it there and nothing goes back through it. */
+static void heads_of_labels(void **state) {
+	(void)state;
+	for (int labels = 0; labels <= 3; labels += 3) {
+		lk_job plain = adapters(), job;
+		plain.mbs = plain.gbs = 2;
+		job = plain;
+		job.labels = labels;
+		if (!labels) job.objective = LK_OBJECTIVE_REWARD;
+		double columns = labels ? labels : 1;
+		near(head_flops(job), 2 * 2 * S * H * columns);
+		near(weights_of(job),
+		     weights_of(plain) - 2 * 4096 * H + 2 * 2 * H * columns); /* and a copy to train */
+		assert_true(sum_of(job, "cross_entropy", bytes_of) == 0);
+		job.value_head = true;
+		near(head_flops(job), 2 * 2 * S * H * (4096 + columns));
+		near(weights_of(job), weights_of(plain) + 2 * 2 * H * columns);
+		assert_true(sum_of(job, "lm_head_grad", flops_of) == 0);
+		lk_error err;
+		job.mbs = job.gbs = 1;
+		assert_int_equal(lk_job_complete(&job, NULL, &err), labels ? LK_OK : LK_ERR_INPUT);
+	}
+	lk_error err;
+	lk_job compared = adapters();
+	compared.labels = 2;
+	compared.objective = LK_OBJECTIVE_KTO;
+	assert_int_equal(lk_job_complete(&compared, NULL, &err), LK_ERR_INPUT);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(four_bits),
-		cmocka_unit_test(widened_before_products),
-		cmocka_unit_test(magnitudes),
-		cmocka_unit_test(pairs_with_a_reference),
+		cmocka_unit_test(four_bits),          cmocka_unit_test(widened_before_products),
+		cmocka_unit_test(magnitudes),         cmocka_unit_test(pairs_with_a_reference),
+		cmocka_unit_test(single_preferences), cmocka_unit_test(heads_of_labels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

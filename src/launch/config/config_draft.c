@@ -574,6 +574,10 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	LK_TRY(draft_offload(config, draft));
 	/* these losses work on logits in place */
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
+	if (job->labels > 0 || lk_objective_of(job->objective)->labels > 0) {
+		job->loss = LK_LOSS_LOGITS; /* none of them is made by a loss */
+		job->fused_cross_entropy = LK_AUTO;
+	}
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION &&
 	    !draft->attention_adapters && !draft_adapts_attention(draft->lora_modules))

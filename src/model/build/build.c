@@ -138,8 +138,14 @@ static void set_model_flops(const lk_builder *builder) {
 		(job->forward_only ? lk_model_flops(&job->model, (int)sequence) / 3
 	                       : trained_flops(job, (int)sequence)) *
 		sequences;
-	if (job->dpo) /* the reference's forward pass */
-		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * sequences;
+	const lk_objective_kind *objective = lk_objective_of(job->objective);
+	builder->graph->model_flops += (objective->reference + objective->unkept) *
+	                               lk_model_flops(&job->model, (int)sequence) / 3 * sequences;
+	double heads = job->model.network == LK_NET_DECODER ? sequence : 1;
+	builder->graph->model_flops += 6.0 * job->labels * job->model.hidden * heads * sequences;
+	if (job->labels > 0 && job->value_head) /* logits without a backward pass */
+		builder->graph->model_flops -= lk_model_head_flops(&job->model, sequence) *
+		                               (job->task == LK_TASK_LORA ? 1 : 2) / 3 * sequences;
 	if (job->teacher)
 		builder->graph->model_flops += lk_model_flops(job->teacher, (int)sequence) / 3 * sequences;
 	if (job->logit_share > 0)
@@ -179,7 +185,7 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 }
 
 lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err) {
-	lk_builder b, tower, reader;
+	lk_builder b, tower, reader, reference;
 	lk_job images, teacher;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
@@ -195,6 +201,11 @@ lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err
 	if (lk_job_teacher(job, &teacher)) {
 		begin_passes(&reader, &teacher, *out, err);
 		b.teacher = &reader;
+	}
+	if (lk_objective_of(job->objective)->reference > 0) {
+		begin_passes(&reference, job, *out, err);
+		reference.train_base = true; /* no adapters run */
+		b.reference = &reference;
 	}
 	set_model_flops(&b);
 	set_software(*out, job);

@@ -87,8 +87,9 @@ typedef struct lk_builder {
 	int pair_count;
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 
-	struct lk_builder *teacher; /* of a distillation; NULL: none */
-	struct lk_builder *tower;   /* the image encoder; NULL: none */
+	struct lk_builder *teacher;   /* of a distillation; NULL: none */
+	struct lk_builder *reference; /* the network before training, of preference optimisation */
+	struct lk_builder *tower;     /* the image encoder; NULL: none */
 	bool frozen;   /* this encoder is frozen: gradients go back only to its projector */
 	bool discards; /* not even to its projector: nothing is kept */
 
@@ -218,10 +219,11 @@ void lk_build_fetch_kept(lk_builder *builder, double bytes);
 double lk_build_kept_moving(const lk_builder *builder);
 /* build_loss.c: the head's product and the loss, after which the last norm and the product keep
  * `saved`; without `learns`, skip what only gradients need. `drop` releases what a pass without
- * gradients kept. */
+ * gradients kept; `unread` computes the logits and drops them. */
 void lk_build_loss_forward(lk_builder *builder, double saved, bool learns);
 void lk_build_loss_backward(lk_builder *builder);
 void lk_build_loss_drop(lk_builder *builder);
+void lk_build_loss_unread(lk_builder *builder);
 /* build_projector.c: from the encoder's tokens, after its last norm, to the language model's. */
 void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */

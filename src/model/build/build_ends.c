@@ -171,6 +171,28 @@ static bool predicts_words(const lk_model *model) {
 	return model->vocab > 0 && !model->tower.apart;
 }
 
+/* A classifier's head: decoders score every token, as transformers' ForSequenceClassification does
+ * before it takes the last one's; encoders score one vector a
+ * sequence, from a dense layer. */
+static double scored_rows(const lk_builder *builder) {
+	return builder->model->network == LK_NET_DECODER ? builder->tokens : builder->batch;
+}
+
+static void score_forward(lk_builder *builder) {
+	lk_build_gemm(builder, "score", scored_rows(builder), builder->job->labels,
+	              builder->model->hidden);
+	lk_build_save(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
+	if (builder->job->value_head) lk_build_loss_unread(builder);
+}
+
+static void score_backward(lk_builder *builder) {
+	double tokens = builder->tokens;
+	builder->tokens = scored_rows(builder);
+	lk_build_column_backward(builder, "score_grad", builder->job->labels, builder->model->hidden,
+	                         true, true);
+	builder->tokens = tokens;
+}
+
 static void head_forward(lk_builder *builder, bool learns) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_head(builder->job));
@@ -191,7 +213,8 @@ static void head_forward(lk_builder *builder, bool learns) {
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);
 	if (!predicts_words(model)) return;
 	lk_build_tp_enter(builder, "gather_head_input");
-	lk_build_loss_forward(builder, head_saved(builder), learns);
+	if (builder->job->labels > 0) score_forward(builder);
+	else lk_build_loss_forward(builder, head_saved(builder), learns);
 }
 
 static void head_backward(lk_builder *builder) {
@@ -206,7 +229,8 @@ static void head_backward(lk_builder *builder) {
 		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}
-	if (predicts_words(model)) lk_build_loss_backward(builder);
+	if (builder->job->labels > 0) score_backward(builder);
+	else if (predicts_words(model)) lk_build_loss_backward(builder);
 	if (model->project.width[0] > 0) lk_build_projector(builder, false);
 	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));
@@ -221,7 +245,7 @@ static void head_backward(lk_builder *builder) {
 /* A reference network's logits and inputs are released once the tokens' probabilities are known. */
 static void head_alone(lk_builder *builder) {
 	head_forward(builder, false);
-	lk_build_loss_drop(builder);
+	if (builder->job->labels == 0) lk_build_loss_drop(builder);
 	lk_build_release(builder, head_saved(builder) + lk_build_streams_kept(builder, true),
 	                 LK_OWN_ACTIVATIONS);
 	if (gathered_head(builder) > 0)

@@ -267,9 +267,7 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 		drop_saved(builder);
 		break;
 	case LK_BLOCK_FORWARD_ALONE:
-		builder->train_base |= builder->job->dpo; /* a reference has no adapters */
 		layer_forward(builder, shape);
-		builder->train_base = weight;
 		lk_build_release(builder, builder->saved, LK_OWN_ACTIVATIONS);
 		break;
 	case LK_BLOCK_BACKWARD_CHECKPOINT:

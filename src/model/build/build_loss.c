@@ -88,6 +88,18 @@ static void loss_product_grad(lk_builder *builder) {
 	                         true, builder->train_base);
 }
 
+/* Logits that a value head's class computes and widens to fp32, and that nothing reads (TRL,
+ * models/modeling_value_head.py). */
+void lk_build_loss_unread(lk_builder *builder) {
+	double wide = builder->bytes < 4 ? 4 : 0;
+	loss_product(builder, "lm_head");
+	if (wide > 0)
+		lk_build_memory(builder, LK_OP_LOSS, "widen_logits",
+		                builder->tokens * vocabulary(builder) * (builder->bytes + wide));
+	lk_build_scratch(builder, builder->tokens * vocabulary(builder) * (builder->bytes + wide),
+	                 LK_OWN_LOGITS);
+}
+
 /* ---- all logits at once ---- */
 
 static void whole_forward(lk_builder *builder, double saved) {

@@ -436,8 +436,8 @@ static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *sl
 	return LK_OK;
 }
 
-/* A frozen network (the reference of preference optimisation, or a teacher) reads the micro-batch
- * before the trained one does. */
+/* A forward pass over the micro-batch that keeps nothing, before the trained one: of a reference
+ * network, a teacher, or the trained network itself. */
 static lk_status reference_pass(struct lk_stage_builder *builder, lk_builder *reference,
                                 const lk_slot *slot) {
 	const lk_block_pass alone = LK_BLOCK_FORWARD_ALONE;
@@ -462,7 +462,11 @@ static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slo
 	int place = builder->schedule->place(&builder->shape, builder->stage, slot->chunk);
 	bool embedding = place == 0, head = place == builder->places - 1,
 		 forward = slot->pass == LK_PASS_F;
-	if (forward && job->dpo) LK_TRY(reference_pass(builder, builder->b, slot));
+	const lk_objective_kind *objective = lk_objective_of(job->objective);
+	for (int i = 0; forward && i < objective->reference; i++)
+		LK_TRY(reference_pass(builder, builder->b->reference, slot));
+	for (int i = 0; forward && i < objective->unkept; i++)
+		LK_TRY(reference_pass(builder, builder->b, slot));
 	if (forward && builder->b->teacher) LK_TRY(reference_pass(builder, builder->b->teacher, slot));
 	if (forward && embedding) LK_TRY(input_stages(builder, slot, false));
 	if (!forward && head) {

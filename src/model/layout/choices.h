@@ -4,6 +4,14 @@
 #define LK_MODEL_LAYOUT_CHOICES_H
 
 typedef enum lk_task { LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA } lk_task;
+/* What the loss of fine-tuning compares (job_loss.c). */
+typedef enum lk_objective {
+	LK_OBJECTIVE_TOKENS, /* each token with the next one */
+	LK_OBJECTIVE_DPO,    /* pairs of sequences, and a reference network (arXiv 2305.18290) */
+	LK_OBJECTIVE_KTO,    /* single sequences, likewise (arXiv 2402.01306) */
+	LK_OBJECTIVE_ORPO,   /* pairs alone (arXiv 2403.07691) */
+	LK_OBJECTIVE_REWARD, /* the scores of a pair (arXiv 2203.02155, section 3.5) */
+} lk_objective;
 typedef enum lk_sharding {
 	LK_SHARD_NONE,  /* plain DDP: all-reduce of gradients */
 	LK_SHARD_ZERO1, /* distributed optimizer: reduce-scatter gradients, all-gather parameters */

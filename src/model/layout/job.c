@@ -238,7 +238,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	bool images = job->model.network == LK_NET_CONV;
 	if (images && job->microbatches == 0 && job->gbs > 0 && job->gbs % job->dp == 0)
 		lk_fill_int(&job->mbs, job->gbs / job->dp);
-	int fewest = job->dpo ? 2 : 1; /* a pair */
+	int fewest = lk_objective_of(job->objective)->pairs ? 2 : 1;
 	lk_fill_int(&job->mbs, images ? LK_JOB_IMAGES : fewest);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
@@ -423,6 +423,7 @@ static lk_status job_complete(lk_job *job, const lk_cluster *cluster, bool netwo
 	LK_TRY(lk_job_check_ranges(&whole, err));
 	if (!network_checked) LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);
+	lk_job_fit_labels(&whole);
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_copies(&whole, err));
 	LK_TRY(fill_schedule(&whole, err));

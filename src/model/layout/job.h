@@ -31,10 +31,12 @@ typedef enum lk_lora_targets {
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
-	int lora_rank;    /* default 16 */
-	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
-	bool dpo; /* preference optimisation: pairs of sequences, which a frozen reference network reads
-	             too; mbs and gbs count sequences */
+	int lora_rank;           /* default 16 */
+	bool narrow_base;        /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
+	lk_objective objective;  /* of pairs, mbs and gbs count both sequences */
+	int labels;              /* a classifier's head, hidden x labels, in place of the vocabulary's;
+	                             0: none */
+	bool value_head;         /* that head is additional: logits are computed and dropped */
 	const lk_model *teacher; /* distillation: a frozen network that reads each micro-batch too;
 	                            NULL: none */
 	bool forward_only;       /* no training: forward passes that keep nothing, as for the
@@ -350,10 +352,27 @@ lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
 bool lk_job_teacher(const lk_job *job, lk_job *out);
 /* Why the teacher's pass is not modelled; NULL: it is. */
 const char *lk_job_lacks_teacher(const lk_job *job);
-/* Why the job cannot also run a reference network; NULL: it can. The second refuses --dpo for
- * it. */
+/* ---- job_loss.c: objectives of fine-tuning. */
+typedef struct lk_objective_kind {
+	const char *adapted; /* the task with adapters; the name is the one without */
+	bool pairs;          /* a sample is two sequences */
+	int reference;       /* passes of a frozen reference network over each micro-batch */
+	int unkept;          /* forward passes of the trained network that keep nothing */
+	int labels;          /* of the classifier's head; 0: the loss reads logits */
+} lk_objective_kind;
+extern const char *const lk_objective_names[]; /* NULL at the end */
+const lk_objective_kind *lk_objective_of(lk_objective objective);
+/* Find "kto" or "kto+lora"; false if the text names no objective. */
+bool lk_objective_find(const char *text, lk_objective *out, bool *adapters);
+/* The task that adds adapters to a job: "lora", "kto+lora". */
+const char *lk_objective_adapted(lk_objective objective);
+/* Why the job cannot also run a reference network; NULL: it can. The second refuses an objective
+ * that has one. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);
+/* Put a classifier's head where the vocabulary's is; networks without sequences have their own. */
+void lk_job_fit_labels(lk_job *job);
+lk_status lk_job_check_objective(const lk_job *job, lk_error *err);
 lk_status lk_job_check_device(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
 

@@ -35,6 +35,7 @@ static const struct range ranges[] = {
 	{"--seq", offsetof(lk_job, seq), 1 << 27},
 	{"--microbatches", offsetof(lk_job, microbatches), 1 << 24},
 	{"--recompute-layers", offsetof(lk_job, recompute_layers), 1 << 16},
+	{"--num-labels", offsetof(lk_job, labels), 1 << 20},
 	{"--lora-rank", offsetof(lk_job, lora_rank), 1 << 16},
 	{"--muon-steps", offsetof(lk_job, muon_steps), 100},
 	{"--max-connections", offsetof(lk_job, max_connections), 32},
@@ -394,32 +395,6 @@ static lk_status check_recompute(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use at most full/%d, or full for all", most);
 }
 
-const char *lk_job_lacks_reference(const lk_job *job) {
-	const lk_model *model = &job->model;
-	if (model->network != LK_NET_DECODER || !model->lm_head)
-		return "preferences are about texts of a decoder";
-	if (model->tower.layers > 0) return "the reference's encoder of images is not modelled";
-	if (model->mtp_layers > 0) return "the reference predicts single tokens";
-	if (job->pp > 1) return "the reference's forward pass is modelled without a pipeline";
-	return NULL;
-}
-
-lk_status lk_job_check_reference(const lk_job *job, lk_error *err) {
-	const char *lacks = lk_job_lacks_reference(job);
-	if (!lacks) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--dpo", "%s", lacks);
-	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
-}
-
-/* The reference of preference optimisation runs forward before each micro-batch of pairs. */
-static lk_status check_pairs(const lk_job *job, lk_error *err) {
-	if (!job->dpo) return LK_OK;
-	LK_TRY(lk_job_check_reference(job, err));
-	if (job->mbs % 2 == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--mbs", "%d sequences are not whole pairs", job->mbs);
-	return lk_hint(err, "nearest: %d", job->mbs + 1);
-}
-
 /* Optimizers on matrices need them whole and on the device. */
 static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	const char *name = lk_optimizer_of(job)->name;
@@ -457,7 +432,8 @@ const char *lk_job_lacks_teacher(const lk_job *job) {
 	    !model->lm_head || of->tower.layers > 0 || model->tower.layers > 0)
 		return "distillation is of decoders of texts, by their logits";
 	if (job->pp > 1) return "the teacher's forward pass is modelled without a pipeline";
-	if (job->dpo) return "--dpo has a reference of its own";
+	if (lk_objective_of(job->objective)->reference > 0)
+		return "preference optimisation has a reference of its own";
 	if (fabs((double)of->vocab - model->vocab) > 0.01 * model->vocab)
 		return "its vocabulary is another one than the student's";
 	return NULL;
@@ -541,7 +517,7 @@ lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_offload(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
-	LK_TRY(check_pairs(job, err));
+	LK_TRY(lk_job_check_objective(job, err));
 	if (job->tp_overlap == LK_ON && job->sequence_parallel != LK_ON) {
 		lk_fail(err, LK_ERR_INPUT, "--tp-overlap",
 		        "overlapping tensor-parallel collectives needs sequence parallelism");

@@ -79,7 +79,8 @@ bool lk_job_teacher(const lk_job *job, lk_job *out) {
 	out->model.mtp_layers = 0; /* it predicts single tokens */
 	out->teacher = NULL;
 	out->task = LK_TASK_PRETRAIN;
-	out->narrow_base = out->dora = out->dpo = false;
+	out->narrow_base = out->dora = false;
+	out->objective = LK_OBJECTIVE_TOKENS;
 	out->recompute = LK_RECOMPUTE_NONE;
 	out->offload_activations = false;
 	int experts = out->model.experts;

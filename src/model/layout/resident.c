@@ -171,7 +171,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 				sharded +
 			(2 * frozen - narrow_saving(job, stage)) / dense;
 	/* with adapters the frozen base is the reference network, otherwise a copy is */
-	if (job->dpo && job->task != LK_TASK_LORA)
+	if (lk_objective_of(job->objective)->reference > 0 && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held / weight_shards;
 	r.weights += teacher_weights(job) / weight_shards;
 	if (!lk_job_gradients_on_host(job))

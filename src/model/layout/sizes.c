@@ -168,8 +168,11 @@ lk_rank_params lk_sizes_head(const lk_job *job) {
 		dense += (double)job->padded_vocab * job->model.hidden /
 		         job->tp; /* the last stage's copy of the embedding */
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
-	return (lk_rank_params){
-		.dense = dense, .trained_dense = lora(job) ? 0 : dense, .tensors = tensors};
+	/* a classifier's columns are whole on every rank, and trained with adapters too */
+	double scores = (double)job->labels * job->model.hidden;
+	return (lk_rank_params){.dense = dense + scores,
+	                        .trained_dense = (lora(job) ? 0 : dense) + scores,
+	                        .tensors = tensors};
 }
 
 static bool holds_place(const lk_job *job, int stage, int wanted) {

@@ -67,7 +67,8 @@ static const lk_option options[] = {
 	{EMA_ROW},
 	{OFFLOAD_ACTIVATIONS_ROW},
 	{TASK_ROW(
-	 "pretrain, sft, lora, dpo (sft --dpo); generate: sequences that inference engines write; "
+	 "pretrain, sft, lora; dpo (sft --dpo), kto, orpo, reward (a reward model, trained on pairs), "
+	 "with adapters dpo+lora and so on; generate: sequences that inference engines write; "
 	 "grpo, dapo or ppo: a step of reinforcement learning; distill: a step that learns a "
 	 "teacher's view of its own sequences")},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
