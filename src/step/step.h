@@ -47,6 +47,7 @@ typedef struct lk_step_options {
 	bool memory_only; /* no times, only whether it fits */
 	bool few; /* graph and events may omit micro-batches in the middle of the step whose times
 	             follow from others: see lk_step.left_out */
+	bool exactly; /* few: only micro-batches whose times follow to the picosecond */
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
 	                       that. 0: none */
 	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
@@ -72,7 +73,7 @@ typedef struct lk_stage_use {
 typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
-	int left_out;    /* omitted micro-batches */
+	int left_out;    /* omitted micro-batches, of each direction */
 	double share;    /* fraction of its micro-batches that determine its time, in (0, 1]; 0: all.
 	                    The limit of operations simulated unfolded is divided by it, so that a step
 	                    of all micro-batches takes the same time as one derived from few */
@@ -137,6 +138,8 @@ static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 /* few.c: number of micro-batches that determine the step of the job's many, `more` times the
  * default; 0: build all. */
 int lk_step_few(const lk_job *job, const lk_step_options *options, int more);
+/* A quarter fewer than `few`, by whole periods. */
+int lk_step_fewer(const lk_job *job, int few);
 /* Split the time of record `r` of a step, omitted events included. */
 lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_breakdown *out,
                         lk_error *err);
