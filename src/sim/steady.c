@@ -36,7 +36,7 @@ enum {
 	KEPT_MORE = 8,
 	WORTH = 4,             /* the program must have this many times as many */
 	EVENTS_MOST = 1 << 22, /* most recorded events */
-	LEAST_RATED = 3,       /* periods of which a rate is read */
+	LEAST_RATED = 2,       /* periods of which a rate is read */
 	SHORTEST_CALLS = 256,  /* programs with fewer calls are simulated as they are */
 };
 
@@ -50,19 +50,29 @@ static bool calls_alike(const lk_call *a, const lk_call *b) {
 	       a->arg[1] == b->arg[1];
 }
 
-/* The period that most of a program repeats; false: none. */
+/* The number of a program's last micro-batch, whose backward passes may be of many calls each. */
+static int program_last_microbatch(const lk_program *program) {
+	int last = -1;
+	for (size_t c = 0; c < program->calls.count; c++)
+		if (program->calls.at[c].microbatch > last) last = program->calls.at[c].microbatch;
+	return last;
+}
+
+/* The period that most calls of a program's micro-batches but the last repeat; false: none. */
 static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 	const lk_call *calls = program->calls.at;
-	size_t count = program->calls.count, middle = count / 2;
+	size_t count = 0, middle = 0, last = (size_t)program_last_microbatch(program);
+	for (size_t c = 0; c < program->calls.count; c++) count += (size_t)calls[c].microbatch < last;
+	for (size_t left = count / 2; left; middle++) left -= (size_t)calls[middle].microbatch < last;
 	for (size_t length = 1; length <= count / (2 * WORTH); length++) {
-		size_t alike = 0;
+		size_t alike = 0, begin = middle - length * 3 / 2, end = begin + 3 * length;
+		if (end > program->calls.count) continue;
 		while (alike < 2 * length &&
-		       calls_alike(&calls[middle + alike], &calls[middle + alike + length]))
+		       calls_alike(&calls[begin + alike], &calls[begin + alike + length]))
 			alike++;
 		if (alike < 2 * length) continue;
-		size_t begin = middle, end = middle + 3 * length;
 		while (begin > 0 && calls_alike(&calls[begin - 1], &calls[begin - 1 + length])) begin--;
-		while (end < count && calls_alike(&calls[end], &calls[end - length])) end++;
+		while (end < program->calls.count && calls_alike(&calls[end], &calls[end - length])) end++;
 		if (end - begin < count / 2) continue;
 		*part = (lk_steady_part){.begin = begin, .length = length, .count = (end - begin) / length};
 		return true;
@@ -72,7 +82,9 @@ static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 
 /* Micro-batches by which a period advances; 0: unknown. */
 static int64_t part_advance(const lk_program *program, const lk_steady_part *part) {
-	const lk_call *calls = program->calls.at + part->begin;
+	/* its beginning may be calls that happen to be alike; from its middle on numbers may be left
+	 * out */
+	const lk_call *calls = program->calls.at + part->begin + part->count / 4 * part->length;
 	for (size_t i = 0; i < part->length; i++)
 		if (calls[i].microbatch >= 0)
 			return (int64_t)calls[i + part->length].microbatch - calls[i].microbatch;

@@ -14,8 +14,9 @@
 enum {
 	FILL_A_STAGE = 4, /* micro-batches per stage: to fill, to settle, to empty */
 	SETTLE = 8,       /* additional periods */
-	WORTH = 3,        /* the job must have at least this many times as many; otherwise all are
+	WORTH_FIRST = 2,  /* the job must have at least this many times as many; otherwise all are
 	                   * built */
+	WORTH = 3,        /* likewise of more */
 };
 
 /* Micro-batches after which programs repeat. Two successive messages use different events. */
@@ -30,7 +31,7 @@ int lk_step_few(const lk_job *job, const lk_step_options *options, int more) {
 	           lk_schedule_get(job->schedule)->periodic;
 	int period = step_period(job);
 	int64_t few = (int64_t)more * ((int64_t)FILL_A_STAGE * job->pp + (int64_t)SETTLE * period);
-	if (!may || few * WORTH > job->microbatches) return 0;
+	if (!may || few * (more > 1 ? WORTH : WORTH_FIRST) > job->microbatches) return 0;
 	return (int)(few + (job->microbatches - few) % period);
 }
 

@@ -15,6 +15,10 @@
 /* Growth of a step that agrees with a rate, relative: a third of the error that is allowed. */
 static const double NEARLY = 3e-5;
 
+/* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
+ * than the pipeline holds, is next to nothing. */
+enum { LEAD = 64 };
+
 /* ---- times ---- */
 
 static lk_status choose_records(const lk_step_options *options, lk_step *out, lk_error *err) {
@@ -159,7 +163,8 @@ static void keep_shared(const lk_step *step, bool *keep) {
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_operation_count all = step_count_operations(out, NULL);
 	LK_ASSERT(out->share >= 0 && out->share <= 1);
-	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
+	double most = options->habits.crowded ? LK_STEP_CROWDED : LK_STEP_SIMULATED;
+	double limit = most / (out->share > 0 ? out->share : 1);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
 	out->habits.crowded = options->habits.crowded && out->costs.variants == 1 && all.graph <= limit;
@@ -177,6 +182,7 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 				!(options->jitter > 0 || options->gpu_spread > 0 || options->straggler_count > 0);
 			return LK_OK;
 		}
+		out->habits.shares = true;
 		keep_shared(out, keep);
 		lk_operation_count folds = step_count_operations(out, keep);
 		double lanes = out->sim.lanes;
@@ -288,24 +294,26 @@ static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
  * settle decides how much of the whole is simulated unfolded. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {
-	static const int more[] = {1, 4}; /* some steps settle only after four times as long */
+	static const int more[] = {1, 4, 16}; /* some steps settle only after so many times as long */
 	lk_step_options whole = *options, brief = *options;
 	bool folds = !options->exact && !options->memory_only, tells = options->few || folds;
+	bool shares = false;
 	double share = 1;
 	for (size_t i = 0; tells && i < sizeof more / sizeof *more && share == 1; i++) {
 		int few = lk_step_few(job, &brief, more[i]);
 		if (!few) continue;
 		LK_TRY(ask_with(job, cluster, &brief, few, job->microbatches, 1, out, err));
 		bool settled = !step_is_unsettled(out);
-		if (settled && out->sim.doubtful)
+		if (settled && out->sim.doubtful && (i == 0 || few > job->microbatches / LEAD))
 			LK_TRY(confirm_rate(job, cluster, &brief, few, out, &settled, err));
 		if (settled && options->few) return LK_OK;
 		brief.habits.crowded |= out->habits.crowded;
+		shares |= out->habits.shares;
 		lk_step_free(out);
 		if (settled) share = (double)few / job->microbatches;
 		else whole.habits.unsettled = true;
 	}
-	whole.habits.crowded = brief.habits.crowded;
+	whole.habits.crowded = brief.habits.crowded || (whole.habits.unsettled && shares);
 	return ask_with(job, cluster, &whole, job->microbatches, job->microbatches, share, out, err);
 }
 

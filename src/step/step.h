@@ -22,6 +22,7 @@ enum {
 	LK_STEP_NOISY_CHAINS = 512,
 	/* Most operations simulated if folding would change times: about 100 ms. */
 	LK_STEP_SIMULATED = 2000000,
+	LK_STEP_CROWDED = 10000000, /* likewise where folded runs are known to share the device */
 	LK_STEP_SMALL = 2000, /* at most this many are simulated as fast as folded */
 	LK_STEP_ROUNDS = 4,   /* most times that a step is folded again; then it is simulated
 	                       * unfolded */
@@ -31,6 +32,7 @@ enum {
  * of similar jobs; they change no time. */
 typedef struct lk_step_habits {
 	bool crowded;   /* folded runs shared the device, so it was simulated unfolded */
+	bool shares;    /* folded runs shared the device */
 	bool unsettled; /* with few of its periods it did not reach a steady state */
 } lk_step_habits;
 
