@@ -382,6 +382,7 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	if (emit) LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster, &a->emitted, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
+	options.exactly = request->exact;
 	options.update = update;
 	LK_TRY(lk_step_ask(&asked->job, &asked->cluster, &options, step, err));
 	LK_TRY(name_cluster(request, &asked->cluster, step->graph, err));

@@ -259,6 +259,10 @@ static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bo
 	*done = status == LK_OK &&
 	        (sim_leave(sim, &brief, out) || lk_steady_extend(sim, &steady, &brief, out));
 	out->unsettled = !*done;
+	if (out->unsettled && sim->options->left_out) { /* a step of fewer folded runs may settle */
+		out->shared = brief.shared;
+		brief.shared = NULL;
+	}
 	lk_sim_result_free(&brief);
 	return status;
 }

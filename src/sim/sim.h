@@ -42,6 +42,7 @@ typedef struct lk_sim_options {
 	bool unsettled;     /* periods of similar steps did not settle: simulate all at once */
 	uint32_t left_out;  /* micro-batches missing in the middle of every program: the result is that
 	                       of all of them, or `unsettled` and without times */
+	bool exactly;       /* its times must follow to the picosecond: see steady.c */
 	double leave_lanes; /* for a folded graph: with at most this many lanes, give up when most
 	                       folded runs share the device, see lk_sim_result.left */
 } lk_sim_options;
@@ -76,6 +77,8 @@ typedef struct lk_sim_result {
 	uint64_t operations;   /* operations run over all these ranks, with repetitions */
 	size_t periods_put_in; /* periods of a steady state that were not simulated: see steady.c */
 	lk_sim_gap gap;        /* for a step that lacks micro-batches */
+	bool doubtful;         /* the gap shifts by the period of the slowest rank, and others are faster:
+	                          right if the step's end grows at that rate */
 	bool unsettled;        /* it was first simulated with few periods, and they did not settle */
 	/* The step takes longer than give_up_ps: step_ps is a lower bound, and there are no ends and no
 	 * count of operations. */

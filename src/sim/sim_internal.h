@@ -197,6 +197,7 @@ typedef struct lk_steady {
 	bool lacking;             /* they are already missing in the simulation's own graph */
 	size_t first, last;       /* range of the steady ones */
 	int64_t shift;            /* from one to the next */
+	bool doubtful;            /* see lk_sim_result */
 } lk_steady;
 
 /* Shorten the step to few of its periods, `more` times the default. *found: it has enough periods

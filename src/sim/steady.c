@@ -8,6 +8,13 @@
  * picoseconds; what follows is shifted by all of them. Otherwise the step is simulated as it is. So
  * the answer is the same to the picosecond.
  *
+ * A step of which periods are missing may do with a nearly steady state: rounding and kernels that
+ * slow one another keep periods from being equal, and of two cycles of nearly one length the longer
+ * one decides only late. What is inserted shifts by the period of the slowest rank: everything
+ * follows it in the end. Where others are faster still, the caller has to see that the step's end
+ * grows at that rate; that it grows evenly does not suffice, as a slower rank shows there only when
+ * its lead is used up.
+ *
  * The steady state is read off the recorded times. Periods [first, last] of all ranks shift by one
  * constant; at some moment everything before them has ended on all ranks, and one shift later no
  * rank has reached their end. From that moment on the ranks depend only on these periods:
@@ -19,6 +26,7 @@
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -27,9 +35,13 @@ enum {
 	KEPT_A_STAGE = 2,
 	KEPT_MORE = 8,
 	WORTH = 4,             /* the program must have this many times as many */
-	EVENTS_MOST = 1 << 21, /* most recorded events */
+	EVENTS_MOST = 1 << 22, /* most recorded events */
+	LEAST_RATED = 2,       /* periods of which a rate is read */
 	SHORTEST_CALLS = 256,  /* programs with fewer calls are simulated as they are */
 };
+
+/* Rates that agree, relative: a third of the error that is allowed. */
+static const double NEARLY = 3e-5;
 
 /* ---- periods ---- */
 
@@ -38,19 +50,29 @@ static bool calls_alike(const lk_call *a, const lk_call *b) {
 	       a->arg[1] == b->arg[1];
 }
 
-/* The period that most of a program repeats; false: none. */
+/* The number of a program's last micro-batch, whose backward passes may be of many calls each. */
+static int program_last_microbatch(const lk_program *program) {
+	int last = -1;
+	for (size_t c = 0; c < program->calls.count; c++)
+		if (program->calls.at[c].microbatch > last) last = program->calls.at[c].microbatch;
+	return last;
+}
+
+/* The period that most calls of a program's micro-batches but the last repeat; false: none. */
 static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 	const lk_call *calls = program->calls.at;
-	size_t count = program->calls.count, middle = count / 2;
+	size_t count = 0, middle = 0, last = (size_t)program_last_microbatch(program);
+	for (size_t c = 0; c < program->calls.count; c++) count += (size_t)calls[c].microbatch < last;
+	for (size_t left = count / 2; left; middle++) left -= (size_t)calls[middle].microbatch < last;
 	for (size_t length = 1; length <= count / (2 * WORTH); length++) {
-		size_t alike = 0;
+		size_t alike = 0, begin = middle - length * 3 / 2, end = begin + 3 * length;
+		if (end > program->calls.count) continue;
 		while (alike < 2 * length &&
-		       calls_alike(&calls[middle + alike], &calls[middle + alike + length]))
+		       calls_alike(&calls[begin + alike], &calls[begin + alike + length]))
 			alike++;
 		if (alike < 2 * length) continue;
-		size_t begin = middle, end = middle + 3 * length;
 		while (begin > 0 && calls_alike(&calls[begin - 1], &calls[begin - 1 + length])) begin--;
-		while (end < count && calls_alike(&calls[end], &calls[end - length])) end++;
+		while (end < program->calls.count && calls_alike(&calls[end], &calls[end - length])) end++;
 		if (end - begin < count / 2) continue;
 		*part = (lk_steady_part){.begin = begin, .length = length, .count = (end - begin) / length};
 		return true;
@@ -60,7 +82,9 @@ static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 
 /* Micro-batches by which a period advances; 0: unknown. */
 static int64_t part_advance(const lk_program *program, const lk_steady_part *part) {
-	const lk_call *calls = program->calls.at + part->begin;
+	/* its beginning may be calls that happen to be alike; from its middle on numbers may be left
+	 * out */
+	const lk_call *calls = program->calls.at + part->begin + part->count / 4 * part->length;
 	for (size_t i = 0; i < part->length; i++)
 		if (calls[i].microbatch >= 0)
 			return (int64_t)calls[i + part->length].microbatch - calls[i].microbatch;
@@ -276,12 +300,11 @@ static void steady_ranks(const lk_sim *sim, const lk_steady *steady, const lk_si
 	LK_ASSERT(events == brief->events.at + brief->events.count); /* every operation is recorded */
 }
 
-/* Find the steady periods and their shift. */
-static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
+/* Find the periods that shift by one constant. */
+static bool steady_find_equal(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
 	uint32_t ranks = sim->stages * sim->lanes;
 	size_t middle = steady->periods / 2, first = 0;
 	int64_t shift = rank_period(rank, middle)->start_ps - rank_period(rank, middle - 1)->start_ps;
-	int64_t over = 0, ahead = INT64_MAX;
 	if (shift <= 0) return false;
 	steady->shift = shift;
 	steady->last = steady->periods - 1;
@@ -293,14 +316,58 @@ static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_ran
 		steady->last = end;
 	}
 	steady->first = first;
-	if (steady->last < first + 2) return false;
-	for (uint32_t i = 0; i < ranks; i++) {
+	return steady->last >= first + 2;
+}
+
+/* The rate at which a rank's operations advance over `count` periods: the slope of the least
+ * squares of their mean ends, ps a period. */
+static double rank_rate(const steady_rank *rank, size_t period, size_t count) {
+	double middle = (double)(count - 1) / 2, sum = 0, squares = 0;
+	int64_t origin = rank_period(rank, period)->end_ps;
+	for (size_t k = 0; k < count; k++) {
+		const lk_sim_event *event = rank_period(rank, period + k);
+		double mean = 0, from = (double)k - middle;
+		for (uint64_t i = 0; i < rank->part->ops; i++) mean += (double)(event[i].end_ps - origin);
+		sum += from * mean / (double)rank->part->ops;
+		squares += from * from;
+	}
+	return sum / squares;
+}
+
+/* Find the rate of the last quarter of the periods: that of the slowest rank, where it is the same in
+ * both of its halves. What makes ranks differ at the beginning is used up there, or the rate is in
+ * doubt: a rank that is still faster may be what ends the step. */
+static bool steady_find_rate(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
+	size_t half = steady->periods < 8 * LEAST_RATED ? LEAST_RATED : steady->periods / 8;
+	double least = INFINITY, most[2] = {0, 0};
+	if (sim->options->exactly || steady->periods < 4 * half) return false;
+	steady->first = steady->periods - 2 * half;
+	steady->last = steady->periods - 1;
+	for (uint32_t i = 0; i < sim->stages * sim->lanes; i++)
+		for (size_t k = 0; k < 2; k++) {
+			double rate = rank_rate(&rank[i], steady->first + k * half, half);
+			least = fmin(least, rate);
+			most[k] = fmax(most[k], rate);
+		}
+	steady->shift = llround(fmax(most[0], most[1]));
+	steady->doubtful = least < (1 - NEARLY) * (double)steady->shift;
+	return least > 0 && fabs(most[1] - most[0]) <= NEARLY * most[0];
+}
+
+/* Find the steady periods and their shift. */
+static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
+	int64_t over = 0, ahead = INT64_MAX;
+	if (!steady_find_equal(sim, steady, rank) &&
+	    !(steady->lacking && steady_find_rate(sim, steady, rank)))
+		return false;
+	int64_t shift = steady->shift;
+	for (uint32_t i = 0; i < sim->stages * sim->lanes; i++) {
 		const lk_sim_stage *stage = &sim->stage[i / sim->lanes];
 		uint32_t lane = i % sim->lanes;
 		uint32_t variant = stage->variant == LK_MIXED ? stage->variants[lane] : stage->variant;
 		const lk_steady_part *part = rank[i].part;
 		if (!host_keeps_up(sim, i / sim->lanes, part, variant, shift)) return false;
-		over = lk_later(over, rank_latest_end(&rank[i], 0, part->before + (first + 1) * part->ops));
+		over = lk_later(over, rank_latest_end(&rank[i], 0, part->before + (steady->first + 1) * part->ops));
 		int64_t start = rank_period(&rank[i], steady->last)[part->compute].start_ps;
 		if (start < ahead) ahead = start;
 	}
@@ -417,6 +484,7 @@ bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_s
 	    !(out->shared = steady_shared(sim, steady, brief->shared)))
 		return false;
 	out->periods_put_in = steady->left_out;
+	out->doubtful = steady->doubtful;
 	for (uint32_t i = 0; i < ranks; i++)
 		out->finish_ps[i] = brief->finish_ps[i] + (int64_t)steady->left_out * steady->shift;
 	for (uint32_t s = 0; s < sim->stages; s++) {

@@ -3,8 +3,9 @@
  * A periodic schedule repeats itself in its middle. The programs are built with as many
  * micro-batches as the pipeline needs to fill, settle and empty, and the simulation reports whether
  * it has reached a steady state (sim/steady.c): then each omitted micro-batch takes a known time,
- * with the events of one more period. Otherwise the step is built with all of them. So the cost of
- * a prediction does not grow with the micro-batches, and the answer is the same. */
+ * with the events of one more period. Where kernels slow one another, periods may differ by little for
+ * ever; a steady state to 1e-5 then suffices for times that need not be exact. Otherwise the step is
+ * built with all of them. So the cost of a prediction does not grow with the micro-batches. */
 #include <stdlib.h>
 
 #include "model/layout/schedule.h"
@@ -13,14 +14,15 @@
 enum {
 	FILL_A_STAGE = 4, /* micro-batches per stage: to fill, to settle, to empty */
 	SETTLE = 8,       /* additional periods */
-	WORTH = 3,        /* the job must have at least this many times as many; otherwise all are
+	WORTH_FIRST = 2,  /* the job must have at least this many times as many; otherwise all are
 	                   * built */
+	WORTH = 3,        /* likewise of more */
 };
 
 /* Micro-batches after which programs repeat. Two successive messages use different events. */
 static int step_period(const lk_job *job) {
 	int group = job->microbatch_group > job->pp ? job->microbatch_group : job->pp;
-	if (job->schedule != LK_SCHED_INTERLEAVED) return 2;
+	if (job->schedule != LK_SCHED_INTERLEAVED) return 2 * lk_schedule_directions(job->schedule);
 	return group % 2 ? 2 * group : group;
 }
 
@@ -29,8 +31,13 @@ int lk_step_few(const lk_job *job, const lk_step_options *options, int more) {
 	           lk_schedule_get(job->schedule)->periodic;
 	int period = step_period(job);
 	int64_t few = (int64_t)more * ((int64_t)FILL_A_STAGE * job->pp + (int64_t)SETTLE * period);
-	if (!may || few * WORTH > job->microbatches) return 0;
+	if (!may || few * (more > 1 ? WORTH : WORTH_FIRST) > job->microbatches) return 0;
 	return (int)(few + (job->microbatches - few) % period);
+}
+
+int lk_step_fewer(const lk_job *job, int few) {
+	int period = step_period(job), less = few / 4 / period * period;
+	return few - (less > period ? less : period);
 }
 
 /* The events in [from, to), with times relative to its beginning. */

@@ -9,7 +9,15 @@
 #include "base/units.h"
 #include "graph/edit/edit.h"
 #include "model/build/build.h"
+#include "model/layout/schedule.h"
 #include "base/check.h"
+
+/* Growth of a step that agrees with a rate, relative: a third of the error that is allowed. */
+static const double NEARLY = 3e-5;
+
+/* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
+ * than the pipeline holds, is next to nothing. */
+enum { LEAD = 64 };
 
 /* ---- times ---- */
 
@@ -123,6 +131,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.unsettled = options->habits.unsettled || out->habits.unsettled,
 		.leave_lanes = leave_lanes,
 		.left_out = (uint32_t)out->left_out,
+		.exactly = options->exactly || !options->few,
 	};
 	LK_TRY(lk_sim_run(lk_step_simulated(out), out->fold ? &out->fold->costs : &out->costs, &run,
 	                  &out->sim, err));
@@ -154,7 +163,8 @@ static void keep_shared(const lk_step *step, bool *keep) {
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_operation_count all = step_count_operations(out, NULL);
 	LK_ASSERT(out->share >= 0 && out->share <= 1);
-	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
+	double most = options->habits.crowded ? LK_STEP_CROWDED : LK_STEP_SIMULATED;
+	double limit = most / (out->share > 0 ? out->share : 1);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
 	out->habits.crowded = options->habits.crowded && out->costs.variants == 1 && all.graph <= limit;
@@ -172,6 +182,7 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 				!(options->jitter > 0 || options->gpu_spread > 0 || options->straggler_count > 0);
 			return LK_OK;
 		}
+		out->habits.shares = true;
 		keep_shared(out, keep);
 		lk_operation_count folds = step_count_operations(out, keep);
 		double lanes = out->sim.lanes;
@@ -243,13 +254,13 @@ static lk_status replace_update(lk_step *step, const lk_graph *update, lk_error 
 	return status;
 }
 
-/* Predict the step with `few` of its micro-batches in the graph; see lk_step.share. */
+/* Predict the step with `few` of its micro-batches in the graph, for `all`; see lk_step.share. */
 static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
-                          const lk_step_options *options, int few, double share, lk_step *out,
-                          lk_error *err) {
+                          const lk_step_options *options, int few, int all, double share,
+                          lk_step *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_stop_check(err));
-	out->left_out = job->microbatches - few;
+	out->left_out = (all - few) / lk_schedule_directions(job->schedule);
 	out->share = share;
 	LK_TRY(lk_build_few(job, few, &out->graph, err));
 	LK_TRY(replace_update(out, options->update, err));
@@ -259,25 +270,51 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
+/* Whether the end of a step of fewer micro-batches than `few`, simulated whole, is as much earlier as
+ * the step that was derived from these says. */
+static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
+                              const lk_step_options *options, int few, const lk_step *step,
+                              bool *right, lk_error *err) {
+	int fewer = lk_step_fewer(job, few);
+	lk_step_options brief = *options;
+	lk_step other;
+	double inserted = (double)step->sim.gap.times * (double)step->sim.gap.shift_ps;
+	double rate = inserted / (job->microbatches - few);
+	brief.habits.unsettled = true;
+	brief.habits.crowded |= step->habits.crowded;
+	lk_status status = ask_with(job, cluster, &brief, fewer, fewer, 1, &other, err);
+	double between = (double)(step->sim.step_ps - other.sim.step_ps) - inserted;
+	*right = status == LK_OK &&
+	         fabs(between - rate * (few - fewer)) <= NEARLY * rate * (few - fewer);
+	lk_step_free(&other);
+	return status;
+}
+
 /* Where a report or a trace needs all micro-batches, few of them are asked first: whether they
  * settle decides how much of the whole is simulated unfolded. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {
-	static const int more[] = {1, 3}; /* some steps settle only after three times as long */
-	lk_step_options whole = *options;
+	static const int more[] = {1, 4, 16}; /* some steps settle only after so many times as long */
+	lk_step_options whole = *options, brief = *options;
 	bool folds = !options->exact && !options->memory_only, tells = options->few || folds;
+	bool shares = false;
 	double share = 1;
 	for (size_t i = 0; tells && i < sizeof more / sizeof *more && share == 1; i++) {
-		int few = lk_step_few(job, options, more[i]);
+		int few = lk_step_few(job, &brief, more[i]);
 		if (!few) continue;
-		LK_TRY(ask_with(job, cluster, options, few, 1, out, err));
+		LK_TRY(ask_with(job, cluster, &brief, few, job->microbatches, 1, out, err));
 		bool settled = !step_is_unsettled(out);
+		if (settled && out->sim.doubtful && (i == 0 || few > job->microbatches / LEAD))
+			LK_TRY(confirm_rate(job, cluster, &brief, few, out, &settled, err));
 		if (settled && options->few) return LK_OK;
+		brief.habits.crowded |= out->habits.crowded;
+		shares |= out->habits.shares;
 		lk_step_free(out);
 		if (settled) share = (double)few / job->microbatches;
 		else whole.habits.unsettled = true;
 	}
-	return ask_with(job, cluster, &whole, job->microbatches, share, out, err);
+	whole.habits.crowded = brief.habits.crowded || (whole.habits.unsettled && shares);
+	return ask_with(job, cluster, &whole, job->microbatches, job->microbatches, share, out, err);
 }
 
 /* In billionths: sums over a folded step and over a whole one differ in their last bit. */

@@ -22,6 +22,7 @@ enum {
 	LK_STEP_NOISY_CHAINS = 512,
 	/* Most operations simulated if folding would change times: about 100 ms. */
 	LK_STEP_SIMULATED = 2000000,
+	LK_STEP_CROWDED = 10000000, /* likewise where folded runs are known to share the device */
 	LK_STEP_SMALL = 2000, /* at most this many are simulated as fast as folded */
 	LK_STEP_ROUNDS = 4,   /* most times that a step is folded again; then it is simulated
 	                       * unfolded */
@@ -31,6 +32,7 @@ enum {
  * of similar jobs; they change no time. */
 typedef struct lk_step_habits {
 	bool crowded;   /* folded runs shared the device, so it was simulated unfolded */
+	bool shares;    /* folded runs shared the device */
 	bool unsettled; /* with few of its periods it did not reach a steady state */
 } lk_step_habits;
 
@@ -47,6 +49,7 @@ typedef struct lk_step_options {
 	bool memory_only; /* no times, only whether it fits */
 	bool few; /* graph and events may omit micro-batches in the middle of the step whose times
 	             follow from others: see lk_step.left_out */
+	bool exactly; /* few: only micro-batches whose times follow to the picosecond */
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
 	                       that. 0: none */
 	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
@@ -74,7 +77,7 @@ typedef struct lk_stage_use {
 typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
-	int left_out;    /* omitted micro-batches */
+	int left_out;    /* omitted micro-batches, of each direction */
 	double share;    /* fraction of its micro-batches that determine its time, in (0, 1]; 0: all.
 	                    The limit of operations simulated unfolded is divided by it, so that a step
 	                    of all micro-batches takes the same time as one derived from few */
@@ -139,6 +142,8 @@ static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 /* few.c: number of micro-batches that determine the step of the job's many, `more` times the
  * default; 0: build all. */
 int lk_step_few(const lk_job *job, const lk_step_options *options, int more);
+/* A quarter fewer than `few`, by whole periods. */
+int lk_step_fewer(const lk_job *job, int few);
 /* Split the time of record `r` of a step, omitted events included. */
 lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_breakdown *out,
                         lk_error *err);

@@ -580,7 +580,8 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	return LK_OK;
 }
 
-/* Skip micro-batches in the middle of a schedule: later ones keep their numbers. */
+/* Skip micro-batches in the middle of a schedule: later ones keep their numbers, of each
+ * direction. */
 static void skip_microbatches(lk_slots *slots, int left_out) {
 	for (size_t i = slots->count / 2; left_out && i < slots->count; i++)
 		slots->at[i].microbatch += left_out;
@@ -633,7 +634,8 @@ lk_status lk_build_stage(lk_builder *builder, int stage, uint32_t *wire_blocks) 
 	lk_status status = s.known && s.around
 	                       ? s.schedule->order(&s.shape, stage, &slots, builder->err)
 	                       : lk_oom(builder->err);
-	skip_microbatches(&slots, job->microbatches - builder->microbatches);
+	skip_microbatches(&slots, (job->microbatches - builder->microbatches) /
+	                              lk_schedule_directions(job->schedule));
 	if (job->forward_only) keep_forward(&slots);
 	if (status == LK_OK &&
 	    !lk_reserve(&builder->graph->programs.at[stage].calls, 4 * slots.count + 64))

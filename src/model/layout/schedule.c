@@ -19,6 +19,10 @@ const lk_schedule *lk_schedule_get(lk_schedule_kind kind) {
 	return (unsigned)kind < LK_SCHEDULES ? table[kind] : NULL;
 }
 
+int lk_schedule_directions(lk_schedule_kind kind) {
+	return kind == LK_SCHED_DUALPIPE ? 2 : 1;
+}
+
 const lk_schedule *lk_schedule_find(const char *name) {
 	if (name == NULL) return NULL;
 	for (int i = 0; i < LK_SCHEDULES; i++)

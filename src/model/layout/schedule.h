@@ -53,6 +53,8 @@ typedef struct lk_schedule {
 } lk_schedule;
 
 const lk_schedule *lk_schedule_get(lk_schedule_kind kind);
+/* Directions in which micro-batches run through the ranks, each with numbers of its own. */
+int lk_schedule_directions(lk_schedule_kind kind);
 const lk_schedule *lk_schedule_find(const char *name); /* NULL if unknown */
 
 /* Durations of passes, in any unit. */

@@ -49,6 +49,7 @@ const lk_schedule lk_schedule_zb_h2 = {
 	.name = "zb-h2",
 	.label = "ZB-H2",
 	.fixed_chunks = 1,
+	.periodic = true,
 	.check = h2_check,
 	.order = h2_order,
 	.place = lk_schedule_place_round,

@@ -93,6 +93,7 @@ const lk_schedule lk_schedule_zb_v = {
 	.name = "zb-v",
 	.label = "ZB-V",
 	.fixed_chunks = 2,
+	.periodic = true,
 	.check = v_check,
 	.order = v_order,
 	.place = lk_schedule_place_folded,
