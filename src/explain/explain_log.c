@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -27,6 +28,17 @@ typedef struct run_log_work {
 
 /* ---- which files are logs ---- */
 
+/* Whether a text that begins with a bracket is no JSON: "[2025-05-01 12:00:00]", "{'loss': 1}". */
+static bool begins_as_log(const char *head, size_t size) {
+	static const char blanks[] = " \t\r\n";
+	size_t at = 0;
+	while (at < size && strchr(blanks, head[at])) at++;
+	if (at >= size || (head[at] != '[' && head[at] != '{')) return false;
+	const char *follows = head[at++] == '[' ? "[{]" : "\"}";
+	while (at < size && strchr(blanks, head[at])) at++;
+	return at < size && !strchr(follows, head[at]);
+}
+
 /* Whether no reader of traces takes the file: by its head. */
 static bool head_is_no_trace(const char *path) {
 	lk_stream *in = NULL;
@@ -36,8 +48,9 @@ static bool head_is_no_trace(const char *path) {
 	if (lk_stream_open(path, &in, NULL) != LK_OK) return false;
 	if (lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL) == LK_OK) {
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
-		bool text = !memchr(head, '\0', size) || strstr(lk_file_name(path), "tfevents");
-		other = kind == LK_TRACE_OTHER_JSON || (kind == LK_TRACE_OTHER && text);
+		bool text = !memchr(head, '\0', size), none = kind == LK_TRACE_OTHER;
+		other = kind == LK_TRACE_OTHER_JSON || (text && (none || begins_as_log(head, size))) ||
+		        strstr(lk_file_name(path), "tfevents");
 	}
 	lk_stream_close(in);
 	return other;
@@ -46,12 +59,16 @@ static bool head_is_no_trace(const char *path) {
 static bool may_be_log(const lk_explain_request *request) {
 	struct stat about;
 	lk_arena arena = {0};
+	lk_error none; /* of traces, that there are none */
 	const char *const *names;
 	uint32_t count;
-	if (request->trace_count != 1 || stat(request->traces[0], &about) != 0) return false;
+	if (request->trace_count != 1) return false;
+	bool standard = strcmp(request->traces[0], "-") == 0;
+	if ((standard ? fstat(STDIN_FILENO, &about) : stat(request->traces[0], &about)) != 0)
+		return false;
 	if (!S_ISDIR(about.st_mode))
 		return S_ISREG(about.st_mode) && head_is_no_trace(request->traces[0]);
-	bool traces = lk_trace_files_list(&arena, request->traces, 1, &names, &count, NULL) == LK_OK;
+	bool traces = lk_trace_files_list(&arena, request->traces, 1, &names, &count, &none) == LK_OK;
 	for (uint32_t i = 0; traces && i < count; i++)
 		if (!head_is_no_trace(names[i])) break;
 		else if (i + 1 == count) traces = false; /* only JSON of other kinds */
