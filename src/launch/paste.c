@@ -1,7 +1,7 @@
-/* paste.c: a text that people paste, an issue or a mail: a launch line between prose, perhaps fenced,
- * quoted or after a prompt, with settings of the environment, tables of nvidia-smi and lines of a
- * log. What is no launch line and no setting becomes an empty line, so that what is left is a shell
- * script with the line numbers of the text. */
+/* paste.c: a text that people paste, an issue or a mail: a launch line between prose, perhaps
+ * fenced, quoted or after a prompt, with settings of the environment, tables of nvidia-smi and lines
+ * of a log. What is no launch line and no setting becomes an empty line, so that what is left is a
+ * shell script with the line numbers of the text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "launch/launchers/launchers.h"
-#include "launch/read.h"
+#include "launch/line.h"
 #include "measured/measured.h"
 
 enum { WORD = 256, PROMPT = 80, NOTES = 8 };
@@ -262,28 +262,34 @@ static lk_status refuse_paste(const pasted *paste, const lk_launch *out, lk_erro
 	               "lockstep explain");
 }
 
-lk_status lk_launch_pasted(lk_arena *arena, const char *text, size_t size, const char *name,
-                           const lk_launch_given *given, lk_launch *out, lk_error *err) {
+lk_status lk_paste_read(lk_arena *arena, const char *text, size_t size, const char *name,
+                        lk_paste *out, lk_error *err) {
 	pasted paste;
-	lk_launch notes = {0};
 	lk_measured run;
+	*out = (lk_paste){0};
 	if (!paste_open(&paste, arena, text, size, name)) return lk_oom(err);
-	LK_TRY(note_lines(&paste, &notes, err));
+	LK_TRY(note_lines(&paste, &out->notes, err));
 	lk_status status = lk_measured_text(text, size, name, &run, NULL);
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	if (status == LK_OK) {
-		status = note_measured(&paste, &run, &notes, err);
+		status = note_measured(&paste, &run, &out->notes, err);
 		lk_measured_free(&run);
 		LK_TRY(status);
 	}
-	if (paste.launch_line == 0) return refuse_paste(&paste, &notes, err);
-	LK_TRY(lk_launch_text(arena, paste.script, paste.used, name, given, out, err));
-	out->found = notes.found;
-	out->found_count = notes.found_count;
-	out->measured_step_s = notes.measured_step_s;
-	out->measured_memory_bytes = notes.measured_memory_bytes;
+	if (paste.launch_line == 0) return refuse_paste(&paste, &out->notes, err);
+	out->script = paste.script;
+	out->size = paste.used;
+	out->notes.gpus = paste.devices;
 	if (paste.devices == 0) return LK_OK;
-	if (!out->device && !(out->device = lk_arena_strdup(arena, paste.device))) return lk_oom(err);
-	if (out->gpus == 0) out->gpus = paste.devices;
-	return LK_OK;
+	out->notes.device = lk_arena_strdup(arena, paste.device);
+	return out->notes.device ? LK_OK : lk_oom(err);
+}
+
+void lk_paste_add(const lk_paste *paste, lk_launch *launch) {
+	launch->found = paste->notes.found;
+	launch->found_count = paste->notes.found_count;
+	launch->measured_step_s = paste->notes.measured_step_s;
+	launch->measured_memory_bytes = paste->notes.measured_memory_bytes;
+	if (!launch->device) launch->device = paste->notes.device;
+	if (launch->gpus == 0) launch->gpus = paste->notes.gpus;
 }

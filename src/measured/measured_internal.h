@@ -144,7 +144,7 @@ double lk_read_stamp(const char *line);
 double lk_read_number(const char *text, const char **end);
 
 static inline char lk_lower(char c) {
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
 #endif
