@@ -19,6 +19,7 @@ view/table:       base system io
 options:          base io
 options/rows:     options
 hw:               base system io
+measured:         base system io
 graph:            base system io hw
 graph/edit:       base graph
 cost/calibration: base system io
@@ -38,7 +39,7 @@ launch/megatron:  base model/read model/layout launch/reading
 launch/script:    base launch/reading launch/launchers launch/megatron
 launch/config:    base io model/read model/layout shell launch/megatron launch/script
 launch/frameworks:base io model/read model/layout launch/config
-launch:           base io model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
+launch:           base io measured model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
 launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture
@@ -64,7 +65,7 @@ rollout:          base io hw model/network cost/calibration cost/collective cost
 step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
+explain:          base system io options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif measured
 diff:             base trace/read options explain
 postmortem:       base system io options pickle oom trace/read
 -- lib

@@ -8,6 +8,7 @@
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
 #include "lockstep/postmortem.h"
+#include "lockstep/run_log.h"
 
 /* Refuses options that show the steps of a single run. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
@@ -63,6 +64,27 @@ static int explain_end(const lk_explain_request *request, const lk_outputs *outp
 	return result;
 }
 
+/* Options that a log cannot answer. */
+static lk_status refuse_of_log(const lk_explain_request *request, const lk_outputs *outputs,
+                               lk_error *err) {
+	LK_TRY(refuse_of_one(request, outputs, "shows a trace, but the file is a log",
+	                     "give traces of torch.profiler for it", err));
+	if (outputs->table == LK_EXPLAIN_ALL || outputs->table == LK_EXPLAIN_STEPS) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--table", "%s is a table of a trace, but the file is a log",
+	        lk_explain_tables[outputs->table]);
+	return lk_hint(err, "give --table steps");
+}
+
+static int show_log(const lk_explain_request *request, lk_run_log *log, const lk_outputs *outputs) {
+	lk_error err = {0};
+	int result = refuse_of_log(request, outputs, &err) == LK_OK
+	                 ? cli_show(&lk_row_run_log, request, log, outputs)
+	                 : cli_fail(&err);
+	cli_warn_failed(lk_verb_failed_check(&lk_row_run_log, log));
+	lk_run_log_free(log);
+	return result;
+}
+
 int cli_explain(lk_args *args) {
 	const lk_verb_row *row = &lk_row_explain;
 	lk_explain_request request;
@@ -77,6 +99,9 @@ int cli_explain(lk_args *args) {
 	bool ended = false;
 	if (status == LK_OK) status = lk_postmortem_asked(&request, &ended, &err);
 	if (status == LK_OK && ended) return explain_end(&request, &outputs);
+	lk_run_log *log = NULL;
+	if (status == LK_OK) status = lk_run_log_try(&request, &log, &err);
+	if (log) return show_log(&request, log, &outputs);
 	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (status != LK_OK) return cli_fail(&err);
 	LK_ASSERT(!one != !two);
