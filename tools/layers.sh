@@ -19,6 +19,7 @@ view/table:       base system io
 options:          base io
 options/rows:     options
 hw:               base system io
+measured:         base system io
 graph:            base system io hw
 graph/edit:       base graph
 cost/calibration: base system io
