@@ -41,7 +41,7 @@ launch:           base io model/read model/layout launch/reading launch/launcher
 launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture
-trace/read:       base system io trace/capture trace/kineto
+trace/read:       base system io hw graph trace/capture trace/kineto
 trace/align:      base graph trace/capture trace/read
 trace/lift:       base system io graph trace/capture trace/align
 -- lang

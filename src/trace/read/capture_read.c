@@ -31,6 +31,8 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 		LK_TRY(check_file(in, path, "a recording", err));
 		return lk_recording_read(path, limits, capture, err);
 	case LK_TRACE_XPLANE: return lk_xplane_read(in, limits, capture, err);
+	case LK_TRACE_TIMELINE:
+	case LK_TRACE_PERFETTO: return lk_timeline_read(in, kind, limits, capture, err);
 	default: return lk_kineto_read(in, limits, capture, err);
 	}
 }
@@ -41,9 +43,12 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
 	if (kind == LK_TRACE_XPLANE) format = "XSpace";
 	if (kind == LK_TRACE_ROCPROF) format = "rocprof JSON";
+	if (kind == LK_TRACE_TIMELINE) format = "lockstep timeline JSON";
+	if (kind == LK_TRACE_PERFETTO) format = "lockstep timeline";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
-	if (status == LK_OK) status = lk_capture_finish(capture, err);
+	for (lk_capture *one = capture; one && status == LK_OK; one = one->next)
+		status = lk_capture_finish(one, err);
 	if (status != LK_OK) lk_capture_free(capture);
 	else *out = capture;
 	return status;

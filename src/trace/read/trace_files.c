@@ -34,7 +34,7 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite",
+	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite", ".pftrace",
 	                                      ".db",       ".rpd",     ".et",       LK_RECORDING_ENDING,
 	                                      ".xplane.pb"};
 	/* forked processes are read with their parent */
@@ -222,6 +222,40 @@ static lk_status read_one(void *context, size_t job, lk_error *err) {
 	                     &reading->out->works[job], err);
 }
 
+/* Give each rank of a file that holds several a place of its own. Without memory the files keep
+ * them. */
+static lk_status spread_ranks(lk_trace_files *files, size_t *count, lk_error *err) {
+	size_t ranks = 0, to = 0;
+	for (size_t i = 0; i < *count; i++) {
+		ranks += !files->capture[i];
+		for (const lk_capture *one = files->capture[i]; one; one = one->next) ranks++;
+	}
+	lk_capture **all = calloc(ranks, sizeof *all);
+	lk_works **works = calloc(ranks, sizeof *works);
+	if (!all || !works) {
+		free(all);
+		free(works);
+		return lk_oom(err);
+	}
+	for (size_t i = 0; i < *count; i++) {
+		lk_capture *one = files->capture[i];
+		works[to] = files->works[i];
+		if (!one) to++;
+		while (one) {
+			lk_capture *next = one->next;
+			one->next = NULL;
+			all[to++] = one;
+			one = next;
+		}
+	}
+	free(files->capture);
+	free(files->works);
+	files->capture = all;
+	files->works = works;
+	*count = ranks;
+	return LK_OK;
+}
+
 /* Close the gaps: each file had its own place in both lists. */
 static void close_ranks(lk_trace_files *files, size_t count) {
 	for (size_t i = 0; i < count; i++) {
@@ -254,7 +288,9 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
 	lk_status status = out->capture && out->works
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
-	if (out->capture && out->works) close_ranks(out, files->count);
+	size_t places = files->count;
+	if (status == LK_OK) status = spread_ranks(out, &places, err);
+	if (out->capture && out->works) close_ranks(out, places);
 	if (status == LK_OK) share_names(out);
 	lk_heap_give_back();
 	if (status == LK_OK && out->captures + out->work_count == 0) {
