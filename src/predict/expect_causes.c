@@ -152,12 +152,13 @@ static lk_status rewire_power(lk_caused *caused, const lk_cause *cause, bool *ap
 
 /* ---- other ways to count ---- */
 
-/* Megatron-LM's older formula, PaLM's and many others count all pairs of positions. */
+/* PaLM's formula and many others count all pairs of positions: the half of them under the causal
+ * mask, which grows with the square of the length, counts twice. */
 static double count_all_pairs(const lk_job *job) {
-	lk_model whole = job->model;
-	whole.causal = false;
 	double ours = lk_model_flops(&job->model, job->seq);
-	return lk_job_tokens(job) > 0 && ours > 0 ? lk_model_flops(&whole, job->seq) / ours : 1;
+	bool causal = job->model.network == LK_NET_DECODER && job->seq < 1 << 24;
+	if (!causal || !(ours > 0)) return 1;
+	return 1 + (lk_model_flops(&job->model, 2 * job->seq) - 2 * ours) / 2 / ours;
 }
 
 /* 6 per parameter and token, without attention. */

@@ -270,7 +270,6 @@ void lk_caused_free(lk_caused *caused);
 /* Compare what request->measured names with the prediction of the request, and search causes where
  * they differ. `options`: of its simulation. */
 lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
-                    const lk_step_options *options, const lk_prediction *prediction,
-                    const lk_expected **out, lk_error *err);
+                    const lk_step_options *options, const lk_expected **out, lk_error *err);
 
 #endif
