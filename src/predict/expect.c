@@ -32,6 +32,8 @@ static const double SHARE = 0.05;       /* deviation of the share of a timed par
 static const double SHARE_CAP = 8;      /* most that one part counts, in ln */
 static const double FACT_CAP = 25;      /* likewise a stated number */
 static const double MEMORY = 0.15;      /* deviation in ln where no range is known */
+static const double MEMORY_LEAST = 0.03; /* ... of what other runs hold in addition */
+static const double HELD = 0.1;         /* probability of clocks reported as held without a cause */
 static const double OTHER_PRIOR = 0.15; /* odds of a reason that no option says */
 static const double OTHER_MEAN = 0.4;   /* of its effect in ln, which falls off exponentially */
 
@@ -40,8 +42,8 @@ static const double OTHER_MEAN = 0.4;   /* of its effect in ln, which falls off 
 struct foretold {
 	bool known; /* it can run */
 	double step_s, low_s, high_s;
-	double tokens, samples, flops, peak; /* of a step, all GPUs; peak of one, FLOP/s */
-	double gpus, gbs, seq;
+	double tokens, samples, flops, peak; /* of a step, all GPUs; peak of one as stated, FLOP/s */
+	double gpus, gbs, seq, power;
 	double memory[LK_MEMORY_KINDS], memory_low, memory_high; /* factors of the range */
 	double fits;                                             /* probability */
 	double part_s[LK_PART_COUNT];
@@ -59,13 +61,22 @@ static void foretold_memory(struct foretold *out, const lk_step *step) {
 	out->memory[LK_MEMORY_ALLOCATED] = out->memory[LK_MEMORY_ACTIVE] = use->walk.peak;
 	double low = or_else(use->low / use->walk.peak, exp(-EIGHTY * MEMORY)),
 		   high = or_else(use->high / use->walk.peak, exp(EIGHTY * MEMORY));
-	out->memory_low = or_else(use->reserved_low / use->reserved, low);
-	out->memory_high = or_else(use->reserved_high / use->reserved, high);
+	low = or_else(use->reserved_low / use->reserved, low);
+	high = or_else(use->reserved_high / use->reserved, high);
+	out->memory_low = fmin(low, exp(-EIGHTY * MEMORY_LEAST));
+	out->memory_high = fmax(high, exp(EIGHTY * MEMORY_LEAST));
 	out->fits = use->out_of_memory >= 0 ? 1 - use->out_of_memory : lk_step_fits(step);
 	out->fits = fmax(out->fits, 0.02);
 }
 
-/* Predict the request with its causes. Refused: it is not known. */
+/* Whether the causes leave the job, its machine and what is counted as they are; jobs that differ
+ * only between their members are predicted in vain. */
+static bool is_same_step(const lk_caused *caused, const lk_job *job) {
+	return !caused->cluster_changed && !caused->request.straggler && caused->flops_factor == 1 &&
+	       caused->peak_factor == 1 && memcmp(job, caused->job, sizeof *job) == 0;
+}
+
+/* Predict the request with its causes. Refused, or the same as without them: it is not known. */
 static lk_status caused_foretell(lk_caused *caused, const lk_step_options *options,
                                  struct foretold *out, lk_error *err) {
 	lk_asked asked;
@@ -74,6 +85,7 @@ static lk_status caused_foretell(lk_caused *caused, const lk_step_options *optio
 	*out = (struct foretold){0};
 	LK_TRY(lk_caused_read(caused, &asked, err));
 	lk_job *job = &asked.job;
+	if (caused->count > 0 && is_same_step(caused, job)) return LK_OK;
 	if (caused->request.straggler) {
 		mine.straggler_count = 0;
 		LK_TRY(lk_read_stragglers(caused->arena, caused->request.straggler, &mine, err));
@@ -81,17 +93,17 @@ static lk_status caused_foretell(lk_caused *caused, const lk_step_options *optio
 	mine.few = true;
 	lk_status status = lk_step_ask(job, &asked.cluster, &mine, &step, err);
 	if (status == LK_OK) {
-		bool mixed;
 		*out = (struct foretold){
 			.known = true,
 			.step_s = step.step_s,
 			.tokens = lk_model_in_tokens(&job->model) ? step.graph->tokens : 0,
 			.samples = step.graph->samples,
 			.flops = step.graph->model_flops,
-			.peak = lk_predict_peak(job, &asked.cluster, &mixed),
+			.peak = caused->peak,
 			.gpus = job->gpus,
 			.gbs = job->gbs,
 			.seq = lk_job_tokens(job),
+			.power = asked.cluster.node[0].device->power_w,
 			.flops_factor = caused->flops_factor,
 			.peak_factor = caused->peak_factor,
 		};
@@ -144,6 +156,9 @@ static double gbs_of(const struct foretold *step) {
 }
 static double seq_of(const struct foretold *step) {
 	return step->seq;
+}
+static double power_of(const struct foretold *step) {
+	return step->power;
 }
 static double step_tokens_of(const struct foretold *step) {
 	return step->tokens;
@@ -246,6 +261,7 @@ static void values_fill(struct values *values, const lk_measured *measured,
 	values_add(values, STATED("gpus", "GPUs", gpus, gpus_of));
 	values_add(values, STATED("gbs", "global batch", measured->global_batch, gbs_of));
 	values_add(values, STATED("seq", "sequence length", measured->seq_len, seq_of));
+	values_add(values, STATED("power_limit", "power limit", measured->power_limit_w, power_of));
 	if (!measured->global_batch || !measured->seq_len)
 		values_add(values, STATED("step_tokens", "tokens of a step",
 		                          base->tokens > 0 ? per_step : 0, step_tokens_of));
@@ -333,6 +349,10 @@ static void candidate_score(const struct expecting *e, struct candidate *candida
 		candidate->score += a.likelihood;
 		candidate->explains &= a.inside;
 	}
+	bool held = false;
+	for (int i = 0; i < candidate->count; i++)
+		held |= strcmp(candidate->causes[i]->family, "clocks") == 0;
+	if (e->measured->throttled && !held) candidate->score += log(HELD);
 	candidate->loss = -candidate->score;
 }
 
@@ -357,6 +377,8 @@ static lk_status caused_begin(const struct expecting *e, lk_arena *arena, lk_cau
 	                   .cluster = e->asked->cluster,
 	                   .flops_factor = 1,
 	                   .peak_factor = 1};
+	bool mixed;
+	out->peak = lk_predict_peak(out->job, &out->cluster, &mixed);
 	LK_TRY(lk_where_count(&out->request.gpu, &out->request.gpus, err));
 	if (out->request.gpus > 0 || out->request.cluster) out->request.dp = 0;
 	return LK_OK;
@@ -599,16 +621,20 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 		if (!text) return lk_oom(err);
 		if (out->as_expected) break; /* the speed says enough */
 	}
+	const lk_suspect *first = out->suspects;
 	if (out->as_expected) text = lk_arena_printf(e->arena, "nothing needed: %s", text);
 	else if (out->suspect_count == 0)
 		text = lk_arena_printf(e->arena, "%s; no change of the job or the cluster explains it",
 		                       text);
-	else {
-		const lk_suspect *first = &out->suspects[0];
+	else if (out->unchanged_share > fmax(first->share, out->other_share))
+		text = lk_arena_printf(e->arena, "%s; no change explains it better than an error of the "
+		                                 "prediction", text);
+	else
 		text = lk_arena_printf(e->arena, "%s; %s: %s", text,
-		                       first->explains ? "most likely" : "nearest, without explaining it",
+		                       first->share >= out->other_share && first->explains
+		                           ? "most likely"
+		                           : "hardly explained; the likeliest change",
 		                       first->what);
-	}
 	out->verdict = text;
 	return text ? LK_OK : lk_oom(err);
 }
@@ -639,6 +665,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 			                      "tok/s/gpu\", \"31 %% MFU\" or \"73 GiB reserved\"");
 		}
 	}
+	if (status == LK_OK) status = lk_expect_steps(arena, &measured, out, err);
 	if (status == LK_OK) status = fill_compared(&e, out, err);
 	if (status == LK_OK && !out->as_expected) {
 		status = expect_search(&e, err);

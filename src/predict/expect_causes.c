@@ -150,6 +150,16 @@ static lk_status rewire_power(lk_caused *caused, const lk_cause *cause, bool *ap
 	                : LK_OK;
 }
 
+static lk_status rewire_stated_power(lk_caused *caused, const lk_cause *cause, bool *applies,
+                                     lk_error *err) {
+	double watts = caused->measured->power_limit_w;
+	(void)cause;
+	*applies = watts > 0;
+	return *applies ? lk_cluster_with_power(caused->arena, &caused->cluster, watts,
+	                                        &caused->cluster, err)
+	                : LK_OK;
+}
+
 /* ---- other ways to count ---- */
 
 /* PaLM's formula and many others count all pairs of positions: the half of them under the causal
@@ -233,6 +243,8 @@ const lk_cause lk_causes[] = {
      .what = "GPUs are held to 70 % of their power", .check = CLOCK_CHECK},
 	{.key = "power_50", .family = "clocks", .prior = .015, .rewire = rewire_power, .factor = .5,
      .what = "GPUs are held to half of their power", .check = CLOCK_CHECK},
+	{.key = "stated_power", .family = "clocks", .prior = .2, .rewire = rewire_stated_power,
+     .what = "GPUs are held to the power that the run states", .check = CLOCK_CHECK},
 	{.key = "straggler_1.1", .family = "clocks", .prior = .03, .options = "--straggler 0:1.1",
      .what = "one GPU is 1.1 times as slow as the others", .check = SLOW_CHECK},
 	{.key = "straggler_1.3", .family = "clocks", .prior = .02, .options = "--straggler 0:1.3",

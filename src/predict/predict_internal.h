@@ -230,6 +230,7 @@ typedef struct lk_caused {
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
 	lk_args args[LK_CAUSES_AT_ONCE]; /* hold texts of the request */
+	double peak;                      /* of a GPU as stated, FLOP/s: what a run divides by */
 	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
 	const char *option;
 } lk_caused;
@@ -264,6 +265,12 @@ lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies
 /* Read the request with its causes as a completed job. */
 lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err);
 void lk_caused_free(lk_caused *caused);
+
+/* ---- expect_steps: what a log shows besides its median step. */
+
+/* Fill the notes: long steps, drift, clocks, data. */
+lk_status lk_expect_steps(lk_arena *arena, const lk_measured *measured, lk_expected *out,
+                          lk_error *err);
 
 /* ---- expect: a measured run against its prediction. */
 

@@ -15,10 +15,10 @@ enum { TEXT = 64, CHECKS = 3 };
 
 static const lk_answer_field compared_fields[] = {
 	{"key", NULL, COMPARED(key)},
-	{"label", "compared", COMPARED(label)},
+	{"label", NULL, COMPARED(label)},
 	{"unit", NULL, COMPARED(unit)},
-	{"measured", "measured", COMPARED(measured)},
-	{"predicted", "predicted", COMPARED(predicted)},
+	{"measured", NULL, COMPARED(measured)},
+	{"predicted", NULL, COMPARED(predicted)},
 	{"low", NULL, COMPARED(low)},
 	{"high", NULL, COMPARED(high)},
 	{"inside", NULL, COMPARED(inside)},
@@ -29,11 +29,11 @@ static const lk_answer_record compared_record = {
 	LK_RECORD(lk_compared, compared_fields)};
 
 static const lk_answer_field suspect_fields[] = {
-	{"what", "cause", SUSPECT(what), .width = 60},
-	{"share", "likely", SUSPECT(share), .shown = lk_percent},
-	{"step_time_s", "step", SUSPECT(step_time_s), .shown = lk_format_seconds},
-	{"mfu", "MFU", SUSPECT(mfu), .shown = lk_percent},
-	{"memory_bytes", "GiB", SUSPECT(memory_bytes), .shown = lk_gib},
+	{"what", NULL, SUSPECT(what)},
+	{"share", NULL, SUSPECT(share)},
+	{"step_time_s", NULL, SUSPECT(step_time_s)},
+	{"mfu", NULL, SUSPECT(mfu)},
+	{"memory_bytes", NULL, SUSPECT(memory_bytes)},
 	{"cause", NULL, SUSPECT(cause)},
 	{"option", NULL, SUSPECT(option), .known = LK_UNLESS_ZERO},
 	{"check", NULL, SUSPECT(check)},
@@ -86,42 +86,44 @@ static lk_status expected_put_speed(const lk_expected *expected, double mfu, FIL
 	return expected_put("measured", line, out, err);
 }
 
-static lk_status expected_put_causes(const lk_expected *expected, bool colour, FILE *out,
-                                     lk_error *err) {
-	const lk_columns columns = {.name = "causes", .record = &suspect_record, .people = true};
-	char unchanged[TEXT], other[TEXT], text[4 * TEXT];
-	lk_table *table =
-		lk_fields_rows(&columns, expected, expected->suspects, expected->suspect_count);
+/* "41 % likely, step 9.15 s, MFU 37.3 %, 41.1 GiB: what, and how to find out". */
+static lk_status expected_put_cause(const lk_suspect *suspect, int number, FILE *out,
+                                    lk_error *err) {
+	char label[16], share[TEXT], step[TEXT], mfu[TEXT], gib[TEXT], text[16 * TEXT];
+	snprintf(label, sizeof label, "cause %d", number);
+	snprintf(text, sizeof text, "%s likely (a step of %s, MFU %s, %s GiB): %.640s",
+	         lk_percent(suspect->share, share, sizeof share),
+	         lk_format_seconds(suspect->step_time_s, step, sizeof step),
+	         lk_percent(suspect->mfu, mfu, sizeof mfu),
+	         lk_gib(suspect->memory_bytes, gib, sizeof gib), suspect->what);
+	LK_TRY(expected_put(label, text, out, err));
+	if (number > CHECKS) return LK_OK;
+	LK_TRY(expected_put("  check", suspect->check, out, err));
+	if (!*suspect->option) return LK_OK;
+	fprintf(out, "%-10s ", "  predict"); /* one line, to be copied */
+	LK_TRY(lk_put_safe(suspect->option, out, err));
 	putc('\n', out);
-	lk_status status = table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	LK_TRY(status);
+	return LK_OK;
+}
+
+static lk_status expected_put_causes(const lk_expected *expected, FILE *out, lk_error *err) {
+	char unchanged[TEXT], other[TEXT], text[4 * TEXT];
+	for (int i = 0; i < expected->suspect_count; i++)
+		LK_TRY(expected_put_cause(&expected->suspects[i], i + 1, out, err));
 	snprintf(text, sizeof text,
 	         "%s something else (data, synchronisation, the host); %s nothing differs, and the "
 	         "prediction errs",
 	         lk_percent(expected->other_share, other, sizeof other),
 	         lk_percent(expected->unchanged_share, unchanged, sizeof unchanged));
-	LK_TRY(expected_put("otherwise", text, out, err));
-	for (int i = 0; i < expected->suspect_count && i < CHECKS; i++) {
-		char label[16];
-		snprintf(label, sizeof label, "check %d", i + 1);
-		LK_TRY(expected_put(label, expected->suspects[i].check, out, err));
-		if (*expected->suspects[i].option) {
-			fprintf(out, "%-10s ", "  predict");
-			LK_TRY(lk_put_safe(expected->suspects[i].option, out, err));
-			putc('\n', out);
-		}
-	}
-	return LK_OK;
+	return expected_put("otherwise", text, out, err);
 }
 
-lk_status lk_put_expected(const lk_expected *expected, double mfu, bool colour, FILE *out,
-                          lk_error *err) {
+lk_status lk_put_expected(const lk_expected *expected, double mfu, FILE *out, lk_error *err) {
 	LK_TRY(expected_put_speed(expected, mfu, out, err));
 	LK_TRY(expected_put("verdict", expected->verdict, out, err));
 	for (int i = 0; i < expected->note_count; i++)
 		LK_TRY(expected_put("steps", expected->notes[i], out, err));
-	if (expected->suspect_count > 0) LK_TRY(expected_put_causes(expected, colour, out, err));
+	if (expected->suspect_count > 0) LK_TRY(expected_put_causes(expected, out, err));
 	putc('\n', out);
 	return LK_OK;
 }
