@@ -649,7 +649,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	if (!out || !e.candidates) return lk_oom(err);
 	lk_status status = lk_measured_is_number(request->measured)
 	                       ? lk_measured_number(request->measured, &measured, err)
-	                       : lk_measured_number(request->measured, &measured, err);
+	                       : lk_measured_read(request->measured, &measured, err);
 	if (status != LK_OK) return status;
 	e.measured = &measured;
 	struct candidate base = {0};

@@ -74,7 +74,7 @@ static lk_status expected_put(const char *label, const char *text, FILE *out, lk
 
 static lk_status expected_put_speed(const lk_expected *expected, double mfu, FILE *out,
                                     lk_error *err) {
-	char is[TEXT], was[TEXT], step[TEXT], line[4 * TEXT];
+	char is[TEXT], was[TEXT], step[TEXT], line[6 * TEXT];
 	if (!(expected->step_time_s > 0)) return LK_OK;
 	lk_format_seconds(expected->step_time_s, step, sizeof step);
 	int used = 0;
@@ -89,7 +89,7 @@ static lk_status expected_put_speed(const lk_expected *expected, double mfu, FIL
 /* "41 % likely, step 9.15 s, MFU 37.3 %, 41.1 GiB: what, and how to find out". */
 static lk_status expected_put_cause(const lk_suspect *suspect, int number, FILE *out,
                                     lk_error *err) {
-	char label[16], share[TEXT], step[TEXT], mfu[TEXT], gib[TEXT], text[16 * TEXT];
+	char label[24], share[TEXT], step[TEXT], mfu[TEXT], gib[TEXT], text[16 * TEXT];
 	snprintf(label, sizeof label, "cause %d", number);
 	snprintf(text, sizeof text, "%s likely (a step of %s, MFU %s, %s GiB): %.640s",
 	         lk_percent(suspect->share, share, sizeof share),
@@ -107,7 +107,7 @@ static lk_status expected_put_cause(const lk_suspect *suspect, int number, FILE 
 }
 
 static lk_status expected_put_causes(const lk_expected *expected, FILE *out, lk_error *err) {
-	char unchanged[TEXT], other[TEXT], text[4 * TEXT];
+	char unchanged[TEXT], other[TEXT], text[6 * TEXT];
 	for (int i = 0; i < expected->suspect_count; i++)
 		LK_TRY(expected_put_cause(&expected->suspects[i], i + 1, out, err));
 	snprintf(text, sizeof text,
