@@ -33,6 +33,7 @@ static void free_ranks(lk_explain_work *work) {
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
 	lk_explain_work *work = explanation->memory_owner;
+	if (work->versus_free) work->versus_free(work->versus_owner);
 	free_ranks(work);
 	lk_traces_free(work->traces);
 	lk_vec_free(&work->warnings);

@@ -30,6 +30,9 @@ void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, 
 void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
                               lk_error *err);
+/* Set `versus`; `free_owner` frees `owner` with the explanation. */
+void lk_explain_attach(lk_explanation *explanation, const struct lk_versus *versus, void *owner,
+                       void (*free_owner)(void *owner));
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
@@ -236,6 +239,8 @@ typedef struct lk_explain_work {
 	uint32_t count;
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
+	void *versus_owner;
+	void (*versus_free)(void *owner);
 } lk_explain_work;
 
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
