@@ -19,6 +19,7 @@ view/table:       base system io
 options:          base io
 options/rows:     options
 hw:               base system io
+measured:         base system io
 graph:            base system io hw
 graph/edit:       base graph
 cost/calibration: base system io
@@ -72,7 +73,7 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard
+predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
 versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict

@@ -16,6 +16,7 @@
 #include "lockstep/detail.h"
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
+#include "lockstep/expected.h"
 #include "lockstep/options.h"
 #include "lockstep/stop.h"
 
@@ -175,6 +176,9 @@ typedef struct lk_predict_request {
 	                            predictions */
 	const char *replace;     /* "optimizer=FILE": replace the end of the step by a program's graph,
 	                            written by compile tune --graph or emit --target graph */
+	const char *measured;    /* of a run of this job: "7.2 s", "200 tok/s/gpu", "31 % MFU", "73 GiB
+	                            reserved", several with commas; or a log: fills
+	                            lk_prediction.expected */
 	const char *emit; /* a target of lk_predict_emit, which also sets the default stack: "axolotl",
 	                     "sbatch:megatron"; NULL: none */
 
@@ -307,6 +311,7 @@ typedef struct lk_prediction {
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not requested */
+	const lk_expected *expected; /* NULL: `measured` was not given */
 	lk_inputs inputs;                   /* the files read; reports identify them by content */
 	const char *failed_check;           /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;

@@ -60,7 +60,7 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 	return LK_OK;
 }
 
-static lk_status read_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
+lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
                                  lk_step_options *out, lk_error *err) {
 	*out = (lk_step_options){.exact = request->exact,
 	                         .no_contention = request->no_contention,
@@ -92,7 +92,7 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 }
 
 /* Mean dense peak of the GPUs of the job's ranks; `mixed`: they are of several kinds. */
-static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
+double lk_predict_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
 	double sum = 0;
 	int64_t left = job->gpus;
 	*mixed = false;
@@ -120,7 +120,7 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 		lk_model_in_tokens(&job->model) ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
-	prediction->peak_flops = mean_peak(job, cluster, &mixed);
+	prediction->peak_flops = lk_predict_peak(job, cluster, &mixed);
 	if (prediction->peak_flops > 0) {
 		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
 		prediction->hfu = step->executed_flops / seconds / gpus / prediction->peak_flops;
@@ -357,7 +357,7 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                          lk_error *err) {
 	lk_step_options options;
-	LK_TRY(read_simulation(&answer->arena, request,
+	LK_TRY(lk_predict_simulation(&answer->arena, request,
 	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
 	                       err));
 	double saved_bytes;
@@ -380,7 +380,7 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	lk_step *step = &a->step;
 	LK_TRY(lk_request_check_job(request, &asked->job, err));
 	if (emit) LK_TRY(lk_step_emit(&a->arena, emit, &asked->job, &asked->cluster, &a->emitted, err));
-	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
+	LK_TRY(lk_predict_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
 	options.update = update;
 	LK_TRY(lk_step_ask(&asked->job, &asked->cluster, &options, step, err));
@@ -397,6 +397,8 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	fill_energy(prediction, request, &asked->cluster, &step->breakdown);
 	fill_simulation(prediction, &asked->job, step);
 	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
+	if (request->measured)
+		LK_TRY(lk_expect(&a->arena, request, asked, &options, &prediction->expected, err));
 	bool safe = prediction->fits && !lk_step_risky(step);
 	if (request->detail)
 		LK_TRY(lk_detail_of(&a->arena, asked, step, 1, request->no_sensitivity, &prediction->detail,

@@ -6,6 +6,7 @@
 #include "cost/calibration/calibration.h"
 #include "base/arena.h"
 #include "launch/emit/emit.h"
+#include "measured/measured.h"
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
 #include "options/rollout_words.h"
@@ -203,5 +204,72 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
 /* ---- post_notes: assumptions, layouts in words, the command that reproduces the answer. */
 
 lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
+
+/* ---- predict: shared with the search for causes. */
+
+/* Options of the simulation that a request states; `world`: its ranks. */
+lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
+                                lk_step_options *out, lk_error *err);
+/* Mean dense peak of the GPUs of the job's ranks; `mixed`: they are of several kinds. */
+double lk_predict_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed);
+
+/* ---- expect_causes: what may make a run differ from its prediction, as a table. */
+
+enum { LK_CAUSES_AT_ONCE = 2 };
+
+typedef struct lk_cause lk_cause;
+
+/* A request with causes applied to it. */
+typedef struct lk_caused {
+	lk_arena *arena;
+	const lk_job *job; /* completed, without the causes */
+	const lk_measured *measured;
+	lk_predict_request request;
+	lk_cluster cluster; /* with the causes */
+	bool cluster_changed;
+	const lk_cause *causes[LK_CAUSES_AT_ONCE];
+	int count;
+	lk_args args[LK_CAUSES_AT_ONCE]; /* hold texts of the request */
+	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
+	const char *option;
+} lk_caused;
+
+/* A row of the table. */
+struct lk_cause {
+	const char *key;
+	const char *family; /* causes of one family do not occur together */
+	double prior;       /* share of runs off their prediction in which it is the reason */
+	const char *what, *check;
+	const char *options; /* of predict, as typed; NULL: made by `derive` */
+	/* Write options for the job; false: the cause cannot occur. */
+	bool (*derive)(const lk_caused *caused, char *out, size_t size);
+	/* Change the job where no option can; `shown` describes that as options, NULL: none does. */
+	void (*edit)(lk_job *job);
+	const char *shown;
+	/* Change the cluster. */
+	lk_status (*rewire)(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
+	const char *argument; /* of rewire */
+	int fault;            /* likewise, an lk_link_fault */
+	double factor;        /* likewise */
+	/* The factor by which a run's own count of work exceeds that of lockstep. */
+	double (*counted)(const lk_job *job);
+	double peaks; /* by which its peak exceeds that of lockstep; 0: 1 */
+};
+
+extern const lk_cause lk_causes[];
+extern const int lk_cause_count;
+
+/* Apply a cause to the request; *applies is false where it cannot occur. */
+lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
+/* Read the request with its causes as a completed job. */
+lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err);
+void lk_caused_free(lk_caused *caused);
+
+/* ---- expect: a measured run against its prediction. */
+
+/* Compare what request->measured names with the prediction of the request, and search causes where
+ * they differ. `options`: of its simulation. */
+lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                    const lk_step_options *options, const lk_expected **out, lk_error *err);
 
 #endif

@@ -571,6 +571,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 		        row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");
 		return LK_OK;
 	}
+	if (r.p->expected) LK_TRY(lk_put_expected(r.p->expected, r.p->mfu, colour, out, err));
 	predict_view_put_verdict(&r);
 	LK_TRY(predict_view_put_fixes(&r));
 	LK_TRY(predict_view_put_asked(&r));
