@@ -74,6 +74,7 @@ stalls:           base system io options hw trace/read cost/collective step expl
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
 predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
+versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict
 doctor:           base system io hw cost/calibration record rent

@@ -55,7 +55,13 @@ int cli_explain(lk_args *args) {
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
-	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
+	if (status == LK_OK && request.job) {
+		void *answer = NULL;
+		status = row->ask(&request, &answer, &err);
+		one = answer;
+	} else if (status == LK_OK) {
+		status = lk_explain_or_diff(&request, &one, &two, &err);
+	}
 	if (status != LK_OK) return cli_fail(&err);
 	LK_ASSERT(!one != !two);
 	if (two) row = &lk_row_diff;

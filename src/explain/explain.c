@@ -33,6 +33,7 @@ static void free_ranks(lk_explain_work *work) {
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
 	lk_explain_work *work = explanation->memory_owner;
+	if (work->versus_free) work->versus_free(work->versus_owner);
 	free_ranks(work);
 	lk_traces_free(work->traces);
 	lk_vec_free(&work->warnings);
@@ -368,6 +369,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	count_lost_steps(work);
 	LK_TRY(lk_explain_kernels(work, err));
 	LK_TRY(lk_explain_comms(work, err));
+	if (request->operations) LK_TRY(lk_explain_operations(work, err));
 	LK_TRY(take_caveats(work, err));
 	LK_TRY(take_warnings(work, err));
 	LK_TRY(warn_odd_steps(work, err));
@@ -413,9 +415,9 @@ static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-/* Keep shapes only if needed: they are most of the names, and only the roofline uses them. */
+/* Keep shapes only if needed: they are most of the names. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request) {
-	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request)};
+	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request) || request->operations};
 }
 
 /* ---- invariants of every answer ----

@@ -126,6 +126,25 @@ static const struct {
 	lk_op_kind kind;
 } names[] = {
 	{"flash_bwd", LK_OP_ATTENTION_BWD},
+	{"attn_bwd", LK_OP_ATTENTION_BWD}, /* Triton's and AITER's kernels on AMD ... */
+	{"attnbwd", LK_OP_ATTENTION_BWD},  /* ... FlashAttention 3: FlashAttnBwd */
+	{"fmha_bwd", LK_OP_ATTENTION_BWD}, /* composable_kernel, TransformerEngine */
+	{"fmhabwd", LK_OP_ATTENTION_BWD},
+	{"mha_bwd", LK_OP_ATTENTION_BWD},
+	{"flash_bprop", LK_OP_ATTENTION_BWD}, /* cudnn_generated_..._sdpa_..._flash_bprop */
+	{"attn_fwd", LK_OP_ATTENTION},
+	{"attnfwd", LK_OP_ATTENTION},
+	{"flash_fprop", LK_OP_ATTENTION},
+	{"mha_fwd", LK_OP_ATTENTION},
+	{"sdpa", LK_OP_ATTENTION},
+	{"groupproblemshape", LK_OP_GROUPED_GEMM}, /* CUTLASS's grouped kernels */
+	{"grouped_gemm", LK_OP_GROUPED_GEMM},
+	{"groupedgemm", LK_OP_GROUPED_GEMM},
+	{"group_gemm", LK_OP_GROUPED_GEMM},
+	{"nvjet", LK_OP_GEMM}, /* cuBLAS 12.8 and later */
+	{"cijk_", LK_OP_GEMM}, /* Tensile: rocBLAS, hipBLASLt */
+	{"xmma", LK_OP_GEMM},
+	{"matmul", LK_OP_GEMM},
 	{"flash_fwd", LK_OP_ATTENTION},
 	{"fmha", LK_OP_ATTENTION},
 	{"flash", LK_OP_ATTENTION},
@@ -145,6 +164,8 @@ static const struct {
 	{"embedding", LK_OP_EMBEDDING},
 	{"multi_tensor_apply", LK_OP_OPTIMIZER},
 	{"adam", LK_OP_OPTIMIZER},
+	{"lamb", LK_OP_OPTIMIZER},
+	{"cross_entropy", LK_OP_LOSS},
 	{"loss", LK_OP_LOSS},
 	{"gather", LK_OP_PERMUTE},
 	{"scatter", LK_OP_PERMUTE},
