@@ -55,17 +55,19 @@ int cli_explain(lk_args *args) {
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
+	bool measured = false;
+	void *answer = NULL;
+	if (status == LK_OK) status = lk_measured_run_asked(&request, &measured, &err);
+	if (measured) row = &lk_row_measured_run;
 	if (status == LK_OK && request.job) {
-		void *answer = NULL;
 		status = row->ask(&request, &answer, &err);
-		one = answer;
 	} else if (status == LK_OK) {
 		status = lk_explain_or_diff(&request, &one, &two, &err);
 	}
 	if (status != LK_OK) return cli_fail(&err);
-	LK_ASSERT(!one != !two);
 	if (two) row = &lk_row_diff;
-	void *answer = two ? (void *)two : one;
+	if (!answer) answer = two ? (void *)two : one;
+	LK_ASSERT(answer);
 	if (two) status = show_runs(&request, &outputs, &err);
 	int result = status == LK_OK ? cli_show(row, &request, answer, &outputs) : cli_fail(&err);
 	cli_warn_failed(lk_verb_failed_check(row, answer));

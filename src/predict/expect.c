@@ -10,12 +10,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "io/stream.h"
 #include "predict/predict_internal.h"
 #include "system/parallel.h"
 
@@ -639,6 +641,22 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 	return text ? LK_OK : lk_oom(err);
 }
 
+/* Read a number, a file that holds no more than one, or what a run wrote. */
+static lk_status read_measured(const char *text, lk_measured *out, lk_error *err) {
+	enum { SENTENCE = 256 };
+	char *line = NULL;
+	size_t size;
+	struct stat info;
+	if (lk_measured_is_number(text)) return lk_measured_number(text, out, err);
+	bool brief = stat(text, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < SENTENCE;
+	if (brief) LK_TRY(lk_stream_slurp(text, SENTENCE, &line, &size, err));
+	bool number = line && lk_measured_is_number(line);
+	lk_status status =
+		number ? lk_measured_number(line, out, err) : lk_measured_read(text, out, err);
+	free(line);
+	return status;
+}
+
 lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                     const lk_step_options *options, const lk_expected **result, lk_error *err) {
 	struct expecting e = {
@@ -647,10 +665,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	lk_measured measured = {0};
 	e.candidates = LK_ARRAY(arena, struct candidate, lk_cause_count + PAIRS + 1);
 	if (!out || !e.candidates) return lk_oom(err);
-	lk_status status = lk_measured_is_number(request->measured)
-	                       ? lk_measured_number(request->measured, &measured, err)
-	                       : lk_measured_read(request->measured, &measured, err);
-	if (status != LK_OK) return status;
+	LK_TRY(read_measured(request->measured, &measured, err));
 	e.measured = &measured;
 	struct candidate base = {0};
 	status = candidate_try(&e, &base, NULL, err);

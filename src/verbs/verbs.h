@@ -12,6 +12,7 @@
 #include "lockstep/doctor.h"
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
+#include "lockstep/explain.h"
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
@@ -130,6 +131,14 @@ typedef struct lk_asked_job {
  * does not accept, several jobs, a quotation mark that does not end; LK_ERR_MEMORY. */
 lk_status lk_job_asked(const char *text, lk_asked_job *out, lk_error *err);
 void lk_job_asked_free(lk_asked_job *job); /* accepts one of zeros */
+
+/* ---- explain of what was measured ---- */
+
+/* explain with --job of a log, an export or a number; its answer is an lk_prediction. */
+extern const lk_verb_row lk_row_measured_run;
+/* Whether a request is one of that row: it has a job, and its run is no trace. LK_ERR_IO,
+ * LK_ERR_MEMORY. */
+lk_status lk_measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err);
 
 /* ---- sweeps: the combinations of comma lists of predict ---- */
 
