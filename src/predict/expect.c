@@ -668,7 +668,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	LK_TRY(read_measured(request->measured, &measured, err));
 	e.measured = &measured;
 	struct candidate base = {0};
-	status = candidate_try(&e, &base, NULL, err);
+	lk_status status = candidate_try(&e, &base, NULL, err);
 	e.base = base.step;
 	if (status == LK_OK && !e.base.known)
 		status = lk_fail(err, LK_ERR_INPUT, "--measured", "this job cannot be compared");
