@@ -599,7 +599,7 @@ static const char *value_text(const lk_compared *compared, double number, char *
 	return out;
 }
 
-/* "step time 29.4 s for 9.2 s (8.1 s to 10.1 s)" */
+/* "step time 29.4 s, expected 9.2 s (8.1 s to 10.1 s)", "global batch 32, expected 64" */
 static const char *compared_text(lk_arena *arena, const lk_compared *compared, bool measured_only) {
 	char is[TEXT], was[TEXT], low[TEXT], high[TEXT];
 	value_text(compared, compared->measured, is, sizeof is);
@@ -609,6 +609,8 @@ static const char *compared_text(lk_arena *arena, const lk_compared *compared, b
 	if (measured_only)
 		return lk_arena_printf(arena, "%s %s is as expected (%s to %s)", compared->label, is, low,
 		                       high);
+	if (!*compared->unit)
+		return lk_arena_printf(arena, "%s %s, expected %s", compared->label, is, was);
 	return lk_arena_printf(arena, "%s %s, expected %s (%s to %s)", compared->label, is, was, low,
 	                       high);
 }
