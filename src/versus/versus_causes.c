@@ -1,15 +1,19 @@
 /* versus_causes.c: changes of the job that would give the measured step. Each cause that lockstep
- * knows is predicted, and its step compared with the measured one:
+ * knows is predicted, and its step compared with the measured one by time and by work:
  *
- *     off = (sum over computing, communication, copies, idle of |predicted - measured|
- *            + sum over work of one phase, kind and shape of |predicted - measured| / 2) / step
+ *     time = (sum over computing, communication, copies, idle of |predicted - measured|
+ *             + sum over work of one phase, kind and shape of |predicted - measured| / 2) / step
+ *     work = sum over work of one phase, kind and shape of
+ *            |number predicted - number measured| * duration of one / step
  *
- * the first of the time that each has of the step, the second of the sums of durations, which also
- * differ where work is hidden. The probability of a cause is
+ * Time is first what each has of the step, then the sums of durations, which also differ where work
+ * is hidden. The probability of a cause is
  *
- *     prior odds / (off + NOISE)^2
+ *     prior odds / ((time + NOISE)^2 (work + NOISE)^2)
  *
- * over their sum: predictions err by shares of all sizes, so the agreement counts by its ratio. */
+ * over their sum: predictions err by shares of all sizes, so the agreement counts by its ratio. How
+ * often a kernel ran does not depend on how well its duration was predicted: a run that is slower
+ * all over still shows which work it has. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +33,16 @@ static const double HALF = 0.5;           /* weight of hidden work */
 /* What is compared of a step. */
 enum { COMPUTING, COMMUNICATING, COPYING, IDLE, SHARES };
 
+/* How far a step is from the measured one. */
+struct distance {
+	double time, work;
+};
+
 struct search {
 	lk_compared_run *run;
 	const lk_explanation *measured;
 	double shares[SHARES]; /* measured, seconds */
+	struct distance unchanged;
 	LK_VEC(lk_versus_cause) causes;
 };
 
@@ -116,14 +126,30 @@ static double shares_off(const struct search *search, const double shares[SHARES
 	return off;
 }
 
-static double work_off(const lk_diff_operation *rows, int count) {
+static double sums_off(const lk_diff_operation *rows, int count) {
 	double off = 0;
 	for (int i = 0; i < count; i++) off += fabs(rows[i].before_sum_s - rows[i].after_sum_s);
 	return off;
 }
 
+static double work_off(const lk_diff_operation *rows, int count) {
+	double off = 0;
+	for (int i = 0; i < count; i++) {
+		const lk_diff_operation *row = &rows[i];
+		double one_s = row->before_count > 0 ? row->before_sum_s / row->before_count
+		                                     : row->after_sum_s / fmax(row->after_count, 1e-9);
+		off += fabs(row->before_count - row->after_count) * one_s;
+	}
+	return off;
+}
+
+static double distance_weight(const struct distance *off) {
+	double time = off->time + NOISE, work = off->work + NOISE;
+	return 1 / (time * time * work * work);
+}
+
 static lk_status step_off(const struct search *search, lk_arena *arena, const lk_step *step,
-                          double *off, lk_error *err) {
+                          struct distance *off, lk_error *err) {
 	lk_timeline *timeline;
 	lk_explanation predicted = {.step_s = step->step_s};
 	const lk_diff_operation *rows = NULL;
@@ -133,7 +159,9 @@ static lk_status step_off(const struct search *search, lk_arena *arena, const lk
 	lk_status status = operations_of(arena, timeline, &predicted, err);
 	if (status == LK_OK) status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, err);
 	shares_of_step(step, shares);
-	*off = (shares_off(search, shares) + HALF * work_off(rows, count)) / search->measured->step_s;
+	double step_s = search->measured->step_s;
+	off->time = (shares_off(search, shares) + HALF * sums_off(rows, count)) / step_s;
+	off->work = work_off(rows, count) / step_s;
 	lk_timeline_free(timeline);
 	return status;
 }
@@ -144,21 +172,23 @@ static lk_status search_see(void *context, const lk_cause_step *cause, lk_error 
 	struct search *search = context;
 	lk_arena *texts = &search->run->arena;
 	lk_arena arena = LK_ARENA_INIT;
-	double off;
+	struct distance off;
 	search->run->result.tried++;
 	lk_status status = step_off(search, &arena, cause->step, &off, err);
 	lk_arena_free(&arena);
 	LK_TRY(status);
+	double weight = distance_weight(&off);
 	/* a cause of memory alone leaves the step as it is */
-	if (!(off < search->run->result.unchanged_off * (1 - 1e-6))) return LK_OK;
+	if (!(weight > distance_weight(&search->unchanged) * (1 + 1e-6))) return LK_OK;
 	lk_versus_cause found = {.cause = cause->key,
 	                         .what = cause->what,
 	                         .option = lk_arena_strdup(texts, cause->option),
 	                         .check = cause->check,
 	                         .step_time_s = cause->step->step_s,
-	                         .off = off};
+	                         .time_off = off.time,
+	                         .work_off = off.work};
 	if (!found.option || !lk_push(&search->causes)) return lk_oom(err);
-	found.share = cause->prior / (1 - cause->prior) / ((off + NOISE) * (off + NOISE));
+	found.share = cause->prior / (1 - cause->prior) * weight;
 	*lk_last(&search->causes) = found;
 	return LK_OK;
 }
@@ -172,7 +202,7 @@ static int causes_by_share(const void *a, const void *b) {
 /* Those below one in a hundred are left out. */
 static lk_status search_take(struct search *search, lk_error *err) {
 	lk_versus *out = &search->run->result;
-	double unchanged = out->unchanged_off + NOISE, sum = UNCHANGED_ODDS / (unchanged * unchanged);
+	double sum = UNCHANGED_ODDS * distance_weight(&search->unchanged);
 	for (size_t i = 0; i < search->causes.count; i++) sum += search->causes.at[i].share;
 	lk_versus_cause *rows = LK_ARRAY(&search->run->arena, lk_versus_cause, search->causes.count);
 	if (!rows) return lk_oom(err);
@@ -203,10 +233,12 @@ lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
 	lk_arena arena = LK_ARENA_INIT;
 	for (int i = 0; i < SHARES; i++) search.shares[i] = seconds_of(measured, at[i]);
 	lk_status status = step_off(&search, &arena, lk_prediction_step(run->predicted),
-	                            &run->result.unchanged_off, err);
+	                            &search.unchanged, err);
 	lk_arena_free(&arena);
 	if (status == LK_OK) status = lk_predict_each_cause(job, search_see, &search, err);
 	if (status == LK_OK) status = search_take(&search, err);
+	run->result.unchanged_time_off = search.unchanged.time;
+	run->result.unchanged_work_off = search.unchanged.work;
 	lk_vec_free(&search.causes);
 	return status;
 }
