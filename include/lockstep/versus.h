@@ -45,7 +45,7 @@ typedef struct lk_versus_cause {
 	const char *check;  /* how to find out within a minute */
 	double share;       /* probability among those listed */
 	double step_time_s; /* predicted with it */
-	double off; /* what remains unexplained: differences of parts, and of work, over the step */
+	double time_off, work_off; /* what remains unexplained, over the step: of time, of work */
 } lk_versus_cause;
 
 typedef struct lk_versus {
@@ -63,7 +63,7 @@ typedef struct lk_versus {
 	int finding_count;
 	const lk_versus_cause *causes; /* the likeliest first; none where nothing is to explain */
 	int cause_count;
-	double unchanged_off; /* as lk_versus_cause.off, of the job as stated */
+	double unchanged_time_off, unchanged_work_off; /* as of causes, of the job as stated */
 	int tried;            /* predictions that were made for the causes */
 	const char *failed_check;
 } lk_versus;

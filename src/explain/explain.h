@@ -248,6 +248,13 @@ lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_operations(lk_explain_work *work, lk_error *err);
 /* The part of the work to which an operation of this lk_op_kind and lk_phase belongs. */
 const char *lk_operation_part(unsigned kind, unsigned phase);
+/* The phase that operations are counted in: gradients of weights are of the backward pass, as a
+ * trace seldom says which product is one. */
+const char *lk_operation_phase(unsigned phase);
+/* The text of a shape or a size. `shape`: three numbers in any order, and a batch. */
+const char *lk_operation_shape(lk_arena *arena, const double shape[4], double bytes);
+/* Sort rows and join those of the same work; returns how many are left. */
+int lk_operations_join(lk_explain_operation *rows, int count);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
 /* explain_diagnose.c: diagnosis and actions, from the present stalls, critical path and gains. */
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);

@@ -68,8 +68,7 @@ const char *lk_operation_part(unsigned kind, unsigned phase) {
 	}
 }
 
-/* Gradients of weights are of the backward pass: a trace seldom says which product is one. */
-static const char *operation_phase(unsigned phase) {
+const char *lk_operation_phase(unsigned phase) {
 	if (phase == LK_PHASE_WEIGHT) phase = LK_PHASE_BACKWARD;
 	return lk_phase_name((lk_phase)phase);
 }
@@ -222,25 +221,28 @@ lk_status lk_rank_operations(lk_rank_work *work, lk_error *err) {
 
 /* ---- all ranks ---- */
 
+const char *lk_operation_shape(lk_arena *arena, const double shape[4], double bytes) {
+	char shown[96], size[32];
+	double sizes[3] = {shape[0], shape[1], shape[2]};
+	lk_text text = lk_text_begin(shown, sizeof shown);
+	order_numbers(sizes, 3);
+	if (bytes > 0) lk_text_add(&text, "%s", lk_format_bytes(bytes, size, sizeof size));
+	else if (shape[3] > 1 && sizes[0] > 0) lk_text_add(&text, "%.0f * ", shape[3]);
+	for (int i = 0; i < 3 && sizes[i] > 0 && !(bytes > 0); i++)
+		lk_text_add(&text, "%s%.0f", i ? " x " : "", sizes[i]);
+	return lk_arena_strdup(arena, shown);
+}
+
 static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank,
                                  const struct lk_rank_operation *row, lk_explain_operation *out,
                                  lk_error *err) {
-	char shape[96];
-	lk_text text = lk_text_begin(shape, sizeof shape);
 	const struct lk_operation_key *key = &row->key;
-	if (key->bytes > 0) {
-		char bytes[32];
-		lk_text_add(&text, "%s", lk_format_bytes(key->bytes, bytes, sizeof bytes));
-	}
-	if (key->shape[3] > 1) lk_text_add(&text, "%.0f * ", key->shape[3]);
-	for (int i = 0; i < 3 && key->shape[i] > 0; i++)
-		lk_text_add(&text, "%s%.0f", i ? " x " : "", key->shape[i]);
 	const char *group = lk_capture_text(rank->capture, key->group), *of = strstr(group, " of rank ");
 	*out = (lk_explain_operation){
-		.phase = operation_phase(key->phase),
+		.phase = lk_operation_phase(key->phase),
 		.part = lk_operation_part(key->kind, key->phase),
 		.kind = lk_op_kind_name((lk_op_kind)key->kind),
-		.shape = lk_arena_strdup(&work->arena, shape),
+		.shape = lk_operation_shape(&work->arena, key->shape, key->bytes),
 		.group = rank->capture->simulated && of
 	                 ? lk_arena_printf(&work->arena, "%.*s", (int)(of - group), group)
 	                 : lk_arena_strdup(&work->arena, group),
@@ -274,10 +276,10 @@ static int operations_by_own(const void *a, const void *b) {
 	return operations_by_key(a, b);
 }
 
-/* Join rows of one key, which are neighbours; returns how many are left. */
-static size_t operations_join(lk_explain_operation *rows, size_t count) {
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++) {
+int lk_operations_join(lk_explain_operation *rows, int count) {
+	int kept = 0;
+	lk_sort(rows, (size_t)count, sizeof *rows, operations_by_key);
+	for (int i = 0; i < count; i++) {
 		lk_explain_operation *last = kept ? &rows[kept - 1] : NULL;
 		if (!last || operations_by_key(last, &rows[i]) != 0) {
 			rows[kept++] = rows[i];
@@ -305,10 +307,8 @@ lk_status lk_explain_operations(lk_explain_work *work, lk_error *err) {
 		for (size_t i = 0; rank->shown && i < rank->operations.count; i++)
 			LK_TRY(operation_texts(work, rank, &rank->operations.at[i], &rows[count++], err));
 	}
-	lk_sort(rows, count, sizeof *rows, operations_by_key);
-	count = operations_join(rows, count);
-	lk_sort(rows, count, sizeof *rows, operations_by_own);
+	work->result.operation_count = lk_operations_join(rows, (int)count);
+	lk_sort(rows, (size_t)work->result.operation_count, sizeof *rows, operations_by_own);
 	work->result.operations = rows;
-	work->result.operation_count = (int)count;
 	return LK_OK;
 }

@@ -53,6 +53,16 @@ static bool derive_packed(const lk_caused *caused, char *out, size_t size) {
 	return lk_job_tokens(caused->job) >= 256 && !caused->request.pack;
 }
 
+static bool derive_half_tp(const lk_caused *caused, char *out, size_t size) {
+	snprintf(out, size, "--tp %d", caused->job->tp / 2);
+	return caused->job->tp > 1 && caused->job->tp % 2 == 0;
+}
+
+static bool derive_double_tp(const lk_caused *caused, char *out, size_t size) {
+	snprintf(out, size, "--tp %d", caused->job->tp * 2);
+	return true;
+}
+
 /* All other stages give a layer to the last one. */
 static bool derive_uneven(const lk_caused *caused, char *out, size_t size) {
 	const lk_job *job = caused->job;
@@ -189,6 +199,7 @@ static double count_parameters(const lk_job *job) {
 #define SLOW_CHECK                                                                            \
 	"time each rank's forward pass, or leave out one node at a time; explain with traces of all " \
 	"ranks names who comes last"
+#define GPU_CHECK  "nvidia-smi --query-gpu=name --format=csv, on every node"
 #define LINE_CHECK "the line that starts the run, or the settings that its log prints first"
 #define COUNT_CHECK "compare tokens per second, which everybody counts the same way"
 
@@ -254,6 +265,16 @@ const lk_cause lk_causes[] = {
      .what = "one GPU is 1.3 times as slow as the others", .check = SLOW_CHECK},
 	{.key = "straggler_2", .family = "clocks", .prior = .01, .options = "--straggler 0:2",
      .what = "one GPU is half as fast as the others", .check = SLOW_CHECK},
+	{.key = "gpu_a100", .family = "device", .prior = .003, .options = "--gpu a100-sxm-80",
+     .what = "the GPUs are A100", .check = GPU_CHECK},
+	{.key = "gpu_h100_pcie", .family = "device", .prior = .005, .options = "--gpu h100-pcie",
+     .what = "the GPUs are H100 PCIe", .check = GPU_CHECK},
+	{.key = "gpu_h100", .family = "device", .prior = .003, .options = "--gpu h100-sxm",
+     .what = "the GPUs are H100 SXM", .check = GPU_CHECK},
+	{.key = "gpu_h200", .family = "device", .prior = .003, .options = "--gpu h200",
+     .what = "the GPUs are H200", .check = GPU_CHECK},
+	{.key = "gpu_b200", .family = "device", .prior = .003, .options = "--gpu b200",
+     .what = "the GPUs are B200", .check = GPU_CHECK},
 	/* number formats and kernels */
 	{.key = "attention_unfused", .family = "attention", .prior = .04,
      .options = "--attention unfused",
@@ -317,6 +338,10 @@ const lk_cause lk_causes[] = {
 	{.key = "zero_0", .family = "sharding", .prior = .02, .options = "--zero 0",
      .what = "nothing is sharded over data-parallel ranks",
      .check = "--use-distributed-optimizer, the ZeRO stage; " LINE_CHECK},
+	{.key = "half_tp", .family = "tensor_parallel", .prior = .005, .derive = derive_half_tp,
+     .what = "tensor parallelism is half as large", .check = LINE_CHECK},
+	{.key = "double_tp", .family = "tensor_parallel", .prior = .005, .derive = derive_double_tp,
+     .what = "tensor parallelism is twice as large", .check = LINE_CHECK},
 	/* overlap */
 	{.key = "no_overlap_reduce", .family = "overlap", .prior = .04,
      .options = "--no-overlap-grad-reduce",

@@ -87,12 +87,13 @@ static const lk_answer_field cause_fields[] = {
 	{"check", NULL, CAUSE(check)},
 	{"share", NULL, CAUSE(share)},
 	{"step_time_s", NULL, CAUSE(step_time_s)},
-	{"off", NULL, CAUSE(off)},
+	{"time_off", NULL, CAUSE(time_off)},
+	{"work_off", NULL, CAUSE(work_off)},
 };
 static const lk_answer_record cause_record = {
 	.name = "VersusCause",
 	.what = "A change of the job that would give such a step: its probability among those listed, "
-			"the step predicted with it, and the share of the step that it leaves unexplained.",
+			"the step predicted with it, and what it leaves unexplained, of time and of work, over the step.",
 	LK_RECORD(lk_versus_cause, cause_fields)};
 
 #define VERSUS(member) LK_AT(lk_versus, member)
@@ -110,7 +111,8 @@ static const lk_answer_field versus_fields[] = {
 	{"parts", NULL, LK_MANY(lk_versus, parts, part_count, part_record)},
 	{"findings", NULL, LK_MANY(lk_versus, findings, finding_count, finding_record)},
 	{"causes", NULL, LK_MANY(lk_versus, causes, cause_count, cause_record)},
-	{"unchanged_off", NULL, VERSUS(unchanged_off)},
+	{"unchanged_time_off", NULL, VERSUS(unchanged_time_off)},
+	{"unchanged_work_off", NULL, VERSUS(unchanged_work_off)},
 	{"tried", NULL, VERSUS(tried)},
 	{"operations", NULL, LK_MANY(lk_versus, operations, operation_count, paired_record)},
 };
