@@ -119,9 +119,9 @@ static lk_status rewire_nics(lk_caused *caused, const lk_cause *cause, bool *app
                              lk_error *err) {
 	const lk_cluster *from = &caused->cluster;
 	*applies = from->gpus > from->node[0].gpus;
-	return *applies ? lk_cluster_with_nics(caused->arena, from, cause->argument, &caused->cluster,
-	                                       err)
-	                : LK_OK;
+	return *applies
+	           ? lk_cluster_with_nics(caused->arena, from, cause->argument, &caused->cluster, err)
+	           : LK_OK;
 }
 
 static lk_status rewire_one_nic(lk_caused *caused, const lk_cause *cause, bool *applies,
@@ -140,9 +140,9 @@ static lk_status rewire_links(lk_caused *caused, const lk_cause *cause, bool *ap
 	const lk_cluster *from = &caused->cluster;
 	bool pcie = from->node[0].intra == LK_INTRA_PCIE;
 	*applies = from->node[0].gpus > 1 && pcie == (cause->fault != 0);
-	return *applies ? lk_cluster_with_links(caused->arena, from, cause->argument,
-	                                        &caused->cluster, err)
-	                : LK_OK;
+	return *applies
+	           ? lk_cluster_with_links(caused->arena, from, cause->argument, &caused->cluster, err)
+	           : LK_OK;
 }
 
 static lk_status rewire_fault(lk_caused *caused, const lk_cause *cause, bool *applies,
@@ -190,6 +190,7 @@ static double count_parameters(const lk_job *job) {
 
 /* ---- the table ---- */
 
+/* clang-format off */
 #define NICS_CHECK                                                                             \
 	"run with NCCL_DEBUG=INFO: the line \"NET/IB : Using\" lists the NICs that are used, with " \
 	"their rates; `ibstat` or `ethtool` shows what each negotiated"
@@ -443,6 +444,7 @@ const lk_cause lk_causes[] = {
      .what = "the run divides by the peak with 2:4 sparsity, twice the dense one",
      .check = COUNT_CHECK},
 };
+/* clang-format on */
 const int lk_cause_count = sizeof lk_causes / sizeof *lk_causes;
 
 /* ---- applying one ---- */
@@ -493,9 +495,8 @@ lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err) {
 	if (caused->cluster_changed) {
 		out->cluster = caused->cluster;
 		if (!caused->request.cluster || !lk_cluster_text_is_file(caused->request.cluster))
-			LK_TRY(caused_show(caused,
-			                   lk_arena_printf(caused->arena, "--cluster '%s'", out->cluster.text),
-			                   err));
+			LK_TRY(caused_show(
+				caused, lk_arena_printf(caused->arena, "--cluster '%s'", out->cluster.text), err));
 	}
 	for (int i = 0; i < caused->count; i++)
 		if (caused->causes[i]->edit) caused->causes[i]->edit(&out->job);

@@ -44,13 +44,13 @@ static void test_table(void **state) {
 static void test_each_cause_explains_itself(void **state) {
 	(void)state;
 	static const struct {
-		const char *cause, *recompute, *attention, *dtype;
+		const char *cause, *recompute, *dtype;
 		int gbs;
 	} rows[] = {
-		{"recompute_full", "full", NULL, NULL, 64},
-		{"tf32", NULL, NULL, "tf32", 64},
-		{"half_gbs", NULL, NULL, NULL, 32},
-		{"fp8", NULL, NULL, "fp8", 64},
+		{"recompute_full", "full", NULL, 64},
+		{"tf32", NULL, "tf32", 64},
+		{"half_gbs", NULL, NULL, 32},
+		{"fp8", NULL, "fp8", 64},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lk_predict_request other = job, same = job;
@@ -130,8 +130,8 @@ static void test_faults(void **state) {
 		lk_error err = {0};
 		bool applies;
 		assert_int_equal(lk_cluster_parse(&arena, rows[i].from, &from, &err), LK_OK);
-		assert_int_equal(
-			lk_cluster_with_fault(&arena, &from, rows[i].fault, &to, &applies, &err), LK_OK);
+		assert_int_equal(lk_cluster_with_fault(&arena, &from, rows[i].fault, &to, &applies, &err),
+		                 LK_OK);
 		assert_int_equal(applies, rows[i].to != NULL);
 		if (applies) assert_string_equal(to.text, rows[i].to);
 		lk_arena_free(&arena);

@@ -43,9 +43,6 @@ extern const char *const lk_stalls_bases[];
 extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
 extern const lk_answer_record lk_prediction_record, lk_layout_record;
-/* A measured run against its prediction; as the head of a report, `mfu` the predicted one. */
-extern const lk_answer_record lk_expected_record;
-lk_status lk_put_expected(const lk_expected *expected, double mfu, FILE *out, lk_error *err);
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
