@@ -373,28 +373,27 @@ static lk_status fill_compared(const struct expecting *e, lk_expected *out, lk_e
 	return LK_OK;
 }
 
-/* "7.2 s", "200 tokens/s", "31.0 %", "73.0 GiB" */
-static const char *value_text(const lk_compared *compared, double number, char *out, size_t size) {
+/* "7.2 s", "31.0 %", "73.0 GiB", "200 tokens/s/GPU" or, `bare`, "200". */
+static const char *value_text(const lk_compared *compared, double number, bool bare, char *out,
+                              size_t size) {
 	const char *unit = compared->unit;
+	char digits[32];
 	if (strcmp(unit, "s") == 0) return lk_format_seconds(number, out, size);
+	if (number < 100) snprintf(digits, sizeof digits, "%.*f", *unit ? 1 : 0, number);
+	else lk_format_thousands(number, digits, sizeof digits);
 	if (strcmp(unit, "bytes") == 0) snprintf(out, size, "%.1f GiB", number / LK_GIB);
 	else if (strcmp(unit, "share") == 0) snprintf(out, size, "%.1f %%", 100 * number);
-	else {
-		char digits[32];
-		if (number < 100) snprintf(digits, sizeof digits, "%.*f", *unit ? 1 : 0, number);
-		else lk_format_thousands(number, digits, sizeof digits);
-		snprintf(out, size, "%s%s%s", digits, *unit ? " " : "", unit);
-	}
+	else snprintf(out, size, "%s%s%s", digits, bare || !*unit ? "" : " ", bare ? "" : unit);
 	return out;
 }
 
 /* "step time 29.4 s, expected 9.2 s (8.1 s to 10.1 s)", "global batch 32, expected 64" */
 static const char *compared_text(lk_arena *arena, const lk_compared *compared, bool measured_only) {
 	char is[TEXT], was[TEXT], low[TEXT], high[TEXT];
-	value_text(compared, compared->measured, is, sizeof is);
-	value_text(compared, compared->predicted, was, sizeof was);
-	value_text(compared, compared->low, low, sizeof low);
-	value_text(compared, compared->high, high, sizeof high);
+	value_text(compared, compared->measured, false, is, sizeof is);
+	value_text(compared, compared->predicted, true, was, sizeof was);
+	value_text(compared, compared->low, true, low, sizeof low);
+	value_text(compared, compared->high, true, high, sizeof high);
 	if (measured_only)
 		return lk_arena_printf(arena, "%s %s is as expected (%s to %s)", compared->label, is, low,
 		                       high);
