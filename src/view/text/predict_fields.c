@@ -300,7 +300,7 @@ static const lk_answer_field prediction_fields[] = {
 	{"seeds", NULL, LK_HERE(seed_record), LK_IF(lk_prediction, seeds)},
 	{"generation", NULL, LK_INSIDE(lk_prediction, generation, generation_record),
      LK_IF(lk_prediction, generation.sequences)},
-	{"expected", NULL, LK_ONE(lk_prediction, expected, expected_record)},
+	{"expected", NULL, LK_ONE(lk_prediction, expected, expected_record), .known = LK_MAYBE},
 	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans,
      LK_IF(lk_prediction, phases)},
 	{"memory", NULL, LK_MANY(lk_prediction, memory, memory_count, stage_record)},
