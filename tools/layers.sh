@@ -43,7 +43,7 @@ launch:           base io measured model/read model/layout launch/reading launch
 launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture
-trace/read:       base system io trace/capture trace/kineto
+trace/read:       base system io hw graph trace/capture trace/kineto
 trace/align:      base graph trace/capture trace/read
 trace/lift:       base system io graph trace/capture trace/align
 -- lang
@@ -76,7 +76,8 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard
+predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
+versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict
 doctor:           base system io hw cost/calibration record rent
@@ -96,7 +97,7 @@ calibrate:        base io options cost/calibration rollout tables fit calibrate/
 view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/read lang/compile whatif predict explain rent lang/tune calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
-verbs:            base system io options
+verbs:            base system io options measured trace/read
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h

@@ -31,8 +31,22 @@ typedef struct lk_diff_row {
 	double delta_s;                   /* after - before */
 	double share;                     /* delta_s over before's step */
 	double before_count, after_count; /* kernels per step; NAN for categories */
-	const char *state;                /* "new", "removed" or "" */
+	const char *state;                /* "new", "removed"; of a kernel whose work another one does in the
+	                   * other run "replaced"; "" */
 } lk_diff_row;
+
+/* Work of one kind in both runs, paired by what it is: phase, kind, shape or size; whatever its
+ * kernels are called. Times are per step, mean over ranks. */
+typedef struct lk_diff_operation {
+	const char *phase, *part, *kind, *shape, *group; /* as in lk_explain_operation */
+	const char *before_name, *after_name;            /* the longest kernel; "" none */
+	double before_s, after_s; /* of the step: what overlaps with other work counts once */
+	double delta_s, share;    /* as in lk_diff_row */
+	double before_sum_s, after_sum_s;   /* of all durations */
+	double before_count, after_count;   /* per step */
+	double before_wait_s, after_wait_s; /* of before_s and after_s: waiting for the last rank */
+	const char *state;                  /* "new", "removed" or "" */
+} lk_diff_operation;
 
 /* Two runs. Times are seconds per step. */
 typedef struct lk_diff {
@@ -47,6 +61,8 @@ typedef struct lk_diff {
 	int category_count;
 	const lk_diff_row *kernels; /* the largest change first */
 	int kernel_count;
+	const lk_diff_operation *operations; /* likewise */
+	int operation_count;
 	int top;
 	const char
 		*reproduce; /* the command that reproduces it; NULL if the runs were not read from files */
@@ -55,7 +71,7 @@ typedef struct lk_diff {
 } lk_diff;
 
 /* The tables of a comparison, in the order of the option's choices, and their names. */
-enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
+enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_OPERATIONS, LK_DIFF_KERNELS, LK_DIFF_TABLES };
 extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
 
 /* Set every field to its default. Call it first, then set fields; later versions may add fields. */

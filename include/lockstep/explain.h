@@ -51,9 +51,13 @@ typedef struct lk_explain_request {
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;
+	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL: not
+	 * given. lk_versus_explain (versus.h) answers it; lk_explain ignores it. */
+	const char *job;
 	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
 	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
+	bool operations;      /* work by kind, phase and shape, for lk_explanation.operations */
 	bool strict;          /* damaged traces are an error */
 } lk_explain_request;
 
@@ -95,6 +99,23 @@ typedef struct lk_explain_step {
 	int64_t compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns;
 	int64_t data_loading_ns;
 } lk_explain_step;
+
+/* Work of one kind, whatever its kernels are called, over all ranks and steps. */
+typedef struct lk_explain_operation {
+	const char *phase; /* "forward", "backward", "recompute", "optimizer", "other" */
+	const char *part;  /* "products", "attention", "experts", "communication", "copies", ... */
+	const char *kind;  /* "gemm", "attention_bwd", "all_reduce" */
+	const char *shape; /* "4096 x 4096 x 1024", the largest first; "64 MiB"; "" not known */
+	const char *group; /* of communication: as the trace names it, "tp" of predicted steps */
+	const char *name;  /* of the longest of its kernels */
+	int ranks;         /* of the group; 0 not known */
+	double bytes;      /* of communication; 0 not known */
+	uint64_t count;
+	double time_ns;  /* sum of durations */
+	double own_ns;   /* of the steps' time: what no other operation has; see explain_operations.c */
+	double wait_ns;  /* of it: waiting for the last rank */
+	double flops;    /* of all; 0 not known */
+} lk_explain_operation;
 
 /* Gaps of a stream between its kernels. */
 typedef struct lk_explain_idle {
@@ -269,6 +290,8 @@ typedef struct lk_explanation {
 	int launch_count;
 	const lk_explain_kernel *kernel; /* by time, the longest first */
 	int kernel_count;
+	const lk_explain_operation *operations; /* by own time, the longest first; if requested */
+	int operation_count;
 	const lk_explain_comm *comm;
 	int comm_count;
 	const lk_explain_curve *curves;
@@ -292,8 +315,9 @@ typedef struct lk_explanation {
 	int warning_count;
 	int caveat_count; /* ... so many change what the rest means: damage, lost steps, missing ranks
 	                   */
-	int top;          /* of the request */
-	const char *reproduce;    /* the command that asks again */
+	const struct lk_versus *versus; /* of lk_versus_explain (versus.h); else NULL */
+	int top;                        /* of the request */
+	const char *reproduce;          /* the command that asks again */
 	lk_inputs inputs;         /* the files that were read; reports name them by their content */
 	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;

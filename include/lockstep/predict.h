@@ -16,6 +16,7 @@
 #include "lockstep/detail.h"
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
+#include "lockstep/expected.h"
 #include "lockstep/options.h"
 #include "lockstep/stop.h"
 
@@ -176,6 +177,9 @@ typedef struct lk_predict_request {
 	                            predictions */
 	const char *replace;     /* "optimizer=FILE": replace the end of the step by a program's graph,
 	                            written by compile tune --graph or emit --target graph */
+	const char *measured;    /* of a run of this job: "7.2 s", "200 tok/s/gpu", "31 % MFU", "73 GiB
+	                            reserved", several with commas; or a log: fills
+	                            lk_prediction.expected */
 	const char *emit; /* a target of lk_predict_emit, which also sets the default stack: "axolotl",
 	                     "sbatch:megatron"; NULL: none */
 
@@ -312,6 +316,7 @@ typedef struct lk_prediction {
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not requested */
+	const lk_expected *expected;        /* NULL: `measured` was not given */
 	lk_inputs inputs;                   /* the files read; reports identify them by content */
 	const char *failed_check;           /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
@@ -360,7 +365,7 @@ lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int 
                           lk_error *err);
 
 /* Serialise a prediction for another process of the same program on a similar machine; free *bytes
- * with free(). Timeline, graph and detail are not included. LK_ERR_MEMORY; for bytes that are not
+ * with free(). Timeline, graph, detail and comparison with a measured run are not included. LK_ERR_MEMORY; for bytes that are not
  * of this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err);

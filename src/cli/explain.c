@@ -96,17 +96,23 @@ int cli_explain(lk_args *args) {
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
-	bool ended = false;
-	if (status == LK_OK) status = lk_postmortem_asked(&request, &ended, &err);
-	if (status == LK_OK && ended) return explain_end(&request, &outputs);
-	lk_run_log *log = NULL;
-	if (status == LK_OK) status = lk_run_log_try(&request, &log, &err);
-	if (log) return show_log(&request, log, &outputs);
-	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
+	bool ended = false, measured = false;
+	void *answer = NULL;
+	if (status == LK_OK) status = lk_measured_run_asked(&request, &measured, &err);
+	if (measured) row = &lk_row_measured_run;
+	if (status == LK_OK && request.job) status = row->ask(&request, &answer, &err);
+	else if (status == LK_OK) {
+		lk_run_log *log = NULL;
+		status = lk_postmortem_asked(&request, &ended, &err);
+		if (status == LK_OK && ended) return explain_end(&request, &outputs);
+		if (status == LK_OK) status = lk_run_log_try(&request, &log, &err);
+		if (log) return show_log(&request, log, &outputs);
+		if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
+	}
 	if (status != LK_OK) return cli_fail(&err);
-	LK_ASSERT(!one != !two);
 	if (two) row = &lk_row_diff;
-	void *answer = two ? (void *)two : one;
+	if (!answer) answer = two ? (void *)two : one;
+	LK_ASSERT(answer);
 	if (two) status = show_runs(&request, &outputs, &err);
 	int result = status == LK_OK ? cli_show(row, &request, answer, &outputs) : cli_fail(&err);
 	cli_warn_failed(lk_verb_failed_check(row, answer));

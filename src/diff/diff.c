@@ -117,13 +117,6 @@ static lk_status diff_judge(struct work *work, lk_error *err) {
 
 /* ---- rows ---- */
 
-/* Analysed ranks times steps. */
-static double diff_rank_steps(const lk_explanation *explanation) {
-	double count = 0;
-	for (int i = 0; i < explanation->rank_count; i++) count += explanation->ranks[i].steps;
-	return count;
-}
-
 static int by_change(const void *a, const void *b) {
 	const lk_diff_row *x = a, *y = b;
 	double p = fabs(x->delta_s), q = fabs(y->delta_s);
@@ -145,7 +138,7 @@ static double diff_mean_of(const lk_explanation *explanation, size_t time) {
 	double sum = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
 		sum += (double)lk_rank_time(&explanation->ranks[i], time) * 1e-9;
-	return sum / diff_rank_steps(explanation);
+	return sum / lk_diff_rank_steps(explanation);
 }
 
 static lk_status compare_categories(struct work *work, lk_error *err) {
@@ -210,7 +203,7 @@ static lk_diff_row *diff_row_of(struct rows_by_name *name, const lk_explain_kern
 
 static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *explanation,
                              bool after, lk_error *err) {
-	double steps = diff_rank_steps(explanation);
+	double steps = lk_diff_rank_steps(explanation);
 	for (int i = 0; i < explanation->kernel_count; i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
 		lk_diff_row *row = diff_row_of(name, kernel);
@@ -219,6 +212,16 @@ static lk_status add_kernels(struct rows_by_name *name, const lk_explanation *ex
 		*(after ? &row->after_count : &row->before_count) = (double)kernel->time.count / steps;
 	}
 	return LK_OK;
+}
+
+/* Whether the other run has another kernel for the work of this one. */
+static bool diff_is_replaced(const lk_diff *diff, const char *kernel, bool after) {
+	for (int i = 0; i < diff->operation_count; i++) {
+		const lk_diff_operation *of = &diff->operations[i];
+		if (!*of->state && strcmp(after ? of->after_name : of->before_name, kernel) == 0)
+			return true;
+	}
+	return false;
 }
 
 static lk_status compare_kernels(struct work *work, struct rows_by_name *name, lk_error *err) {
@@ -231,6 +234,9 @@ static lk_status compare_kernels(struct work *work, struct rows_by_name *name, l
 		rows[i] = name->rows.at[i];
 		if (rows[i].before_count <= 0) rows[i].state = "new";
 		else if (rows[i].after_count <= 0) rows[i].state = "removed";
+		if (*rows[i].state &&
+		    diff_is_replaced(&work->result, rows[i].name, rows[i].before_count <= 0))
+			rows[i].state = "replaced";
 	}
 	diff_finish_rows(work, rows, name->rows.count);
 	work->result.kernels = rows;
@@ -243,6 +249,8 @@ static lk_status compare_kernels(struct work *work, struct rows_by_name *name, l
 static lk_status diff_compare(struct work *work, lk_error *err) {
 	LK_TRY(diff_judge(work, err));
 	LK_TRY(compare_categories(work, err));
+	LK_TRY(lk_diff_pair(&work->arena, work->before, work->after, &work->result.operations,
+	                    &work->result.operation_count, err));
 	struct rows_by_name rows = {.names = lk_intern_new()};
 	lk_status status = compare_kernels(work, &rows, err);
 	lk_intern_free(rows.names);
@@ -263,6 +271,12 @@ static const char *diff_check(const lk_diff *diff) {
 		LK_HOLDS(row->delta_s == row->after_s - row->before_s);
 		before += row->before_s;
 		after += row->after_s;
+	}
+	for (int i = 0; i < diff->operation_count; i++) {
+		const lk_diff_operation *row = &diff->operations[i];
+		LK_HOLDS(row->delta_s == row->after_s - row->before_s);
+		LK_HOLDS(row->before_wait_s <= row->before_s * (1 + 1e-9) + 1e-12);
+		LK_HOLDS(row->after_wait_s <= row->after_s * (1 + 1e-9) + 1e-12);
 	}
 	/* steps of clocks in whole microseconds may overlap a little */
 	LK_HOLDS(!diff->category_count || (fabs(before - diff->before_s) <= 1e-2 * diff->before_s &&
@@ -327,6 +341,7 @@ lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *e
 	ask.threads = request->threads;
 	ask.traces = &request->before;
 	ask.trace_count = 1;
+	ask.operations = true;
 	*out = NULL;
 	LK_TRY(lk_explain(&ask, &before, err));
 	ask.traces = &request->after;
@@ -387,6 +402,7 @@ static lk_status explain_runs(lk_trace_files files[2], const lk_explain_request 
 	lk_explain_request each = *request;
 	lk_explanation *before = NULL, *after = NULL;
 	each.trace_count = 1;
+	each.operations = true;
 	lk_status status = lk_explain_files(&files[0], &each, &before, err);
 	each.traces++;
 	if (status == LK_OK) status = lk_explain_files(&files[1], &each, &after, err);
@@ -398,11 +414,12 @@ static lk_status explain_runs(lk_trace_files files[2], const lk_explain_request 
 
 lk_status lk_explain_or_diff(const lk_explain_request *request, lk_explanation **one, lk_diff **two,
                              lk_error *err) {
-	const lk_read_limits limits = lk_explain_limits(request);
+	lk_read_limits limits = lk_explain_limits(request);
 	lk_trace_files files[2];
 	*one = NULL;
 	*two = NULL;
 	if (request->trace_count != 2) return lk_explain(request, one, err);
+	limits.shapes = true; /* two runs are compared by what they compute */
 	for (int i = 0; i < 2; i++) {
 		lk_status status =
 			lk_trace_files_read(&request->traces[i], 1, &limits, request->threads, &files[i], err);

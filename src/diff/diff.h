@@ -4,9 +4,18 @@
 
 #include "lockstep/diff.h"
 
+typedef struct lk_arena lk_arena; /* base/arena.h */
+
 /* Takes ownership of both, also on errors. */
 lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out,
                        lk_error *err);
+
+/* Pair the operations of two explanations that have them, the largest change first; the rows are in
+ * the arena, their texts belong to the explanations. */
+lk_status lk_diff_pair(lk_arena *arena, const lk_explanation *before, const lk_explanation *after,
+                       const lk_diff_operation **out, int *count, lk_error *err);
+/* Analysed ranks times steps. */
+double lk_diff_rank_steps(const lk_explanation *explanation);
 
 /* Two-sided 95 % point of Student's distribution with `freedom` degrees, which need not be whole.
  */

@@ -33,6 +33,7 @@ static void free_ranks(lk_explain_work *work) {
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
 	lk_explain_work *work = explanation->memory_owner;
+	if (work->versus_free) work->versus_free(work->versus_owner);
 	free_ranks(work);
 	lk_traces_free(work->traces);
 	lk_vec_free(&work->warnings);
@@ -62,6 +63,12 @@ static lk_status warn_lost_steps(lk_explain_work *work, lk_error *err) {
 
 static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 	int traced = (int)work->count, world = work->result.world;
+	if (work->traces->capture[0]->simulated)
+		return lk_explain_warn(
+			work, err,
+			"a simulated step, with %d of its %d %s in the file: the others are like "
+			"them; what a transfer waited for is idle time",
+			traced, world, lk_noun(world, "rank", "ranks"));
 	for (uint32_t i = 0; i < work->count; i++)
 		if (work->traces->capture[i]->emulated)
 			return lk_explain_warn(work, err,
@@ -363,6 +370,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	count_lost_steps(work);
 	LK_TRY(lk_explain_kernels(work, err));
 	LK_TRY(lk_explain_comms(work, err));
+	if (request->operations) LK_TRY(lk_explain_operations(work, err));
 	LK_TRY(take_caveats(work, err));
 	LK_TRY(take_warnings(work, err));
 	LK_TRY(warn_odd_steps(work, err));
@@ -409,10 +417,10 @@ static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-/* Keep shapes only if needed: they are most of the names, and only the roofline and the search for
- * slow kernels use them, which takes a sixth longer. */
+/* Keep shapes only if needed: they are most of the names, and only the roofline, the search for slow
+ * kernels and a comparison with a job use them, which takes a sixth longer. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request) {
-	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request),
+	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request) || request->operations,
 	                        .shapes_below = (uint64_t)32 << 20};
 }
 

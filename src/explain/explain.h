@@ -30,6 +30,9 @@ void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, 
 void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
                               lk_error *err);
+/* Set `versus`; `free_owner` frees `owner` with the explanation. */
+void lk_explain_attach(lk_explanation *explanation, const struct lk_versus *versus, void *owner,
+                       void (*free_owner)(void *owner));
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
@@ -121,6 +124,23 @@ typedef struct lk_rank_comm {
 	uint32_t last_capture;   /* of which capture */
 } lk_rank_comm;
 
+/* What distinguishes operations; the numbers of a shape from the largest down: a product's gradients
+ * are of the same three. */
+struct lk_operation_key {
+	uint32_t kernel; /* interned; 0 of an operation of known kind */
+	uint32_t group;
+	uint8_t phase, kind;
+	double shape[4], bytes;
+};
+
+struct lk_rank_operation {
+	struct lk_operation_key key;
+	uint64_t count;
+	double time_ns, own_ns, wait_ns, flops, longest_ns;
+	int ranks;
+	uint32_t name; /* of the kernels with the most time in one event */
+};
+
 /* Places in the program with most lost time: names, the worst first; interned, 0 none. */
 enum { LK_PLACES = 3 };
 typedef struct lk_rank_places {
@@ -177,6 +197,7 @@ struct lk_rank_work {
 	lk_events durations; /* kernels (or operations) that begin in the windows: by name, then
 	                               duration; freed after joining all ranks */
 	lk_explain_rank result;
+	LK_VEC(struct lk_rank_operation) operations; /* explain_operations.c; if requested */
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;
 	LK_VEC(lk_explain_queue) queue_rows;
@@ -199,6 +220,7 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_launches(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_comms(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
+lk_status lk_rank_operations(lk_rank_work *work, lk_error *err);
 
 /* The names of the outermost annotation and operation around a call; 0 none. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op);
@@ -245,10 +267,22 @@ typedef struct lk_explain_work {
 	uint32_t count;
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
+	void *versus_owner;
+	void (*versus_free)(void *owner);
 } lk_explain_work;
 
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
+lk_status lk_explain_operations(lk_explain_work *work, lk_error *err);
+/* The part of the work to which an operation of this lk_op_kind and lk_phase belongs. */
+const char *lk_operation_part(unsigned kind, unsigned phase);
+/* The phase that operations are counted in: gradients of weights are of the backward pass, as a
+ * trace seldom says which product is one. */
+const char *lk_operation_phase(unsigned phase);
+/* The text of a shape or a size. `shape`: three numbers in any order, and a batch. */
+const char *lk_operation_shape(lk_arena *arena, const double shape[4], double bytes);
+/* Sort rows and join those of the same work; returns how many are left. */
+int lk_operations_join(lk_explain_operation *rows, int count);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
 /* explain_diagnose.c: diagnosis and actions, from the present stalls, critical path and gains. */
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);

@@ -29,6 +29,7 @@ void lk_rank_free(lk_rank_work *work) {
 	lk_vec_free(&work->device);
 	lk_vec_free(&work->comms);
 	lk_vec_free(&work->durations);
+	lk_vec_free(&work->operations);
 	lk_vec_free(&work->step_rows);
 	lk_vec_free(&work->idle_rows);
 	lk_vec_free(&work->stretches);
@@ -237,6 +238,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 	rank_copies(work);
 	LK_TRY(step_rows(work, err));
 	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, rank_part, work, err));
+	if (request->operations) LK_TRY(lk_rank_operations(work, err));
 	free_sets(work);
 	return LK_OK;
 }

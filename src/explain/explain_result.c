@@ -66,6 +66,15 @@ lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_pat
 	return LK_OK;
 }
 
+void lk_explain_attach(lk_explanation *explanation, const struct lk_versus *versus, void *owner,
+                       void (*free_owner)(void *owner)) {
+	lk_explain_work *work = explanation->memory_owner;
+	LK_ASSERT(!explanation->versus);
+	explanation->versus = versus;
+	work->versus_owner = owner;
+	work->versus_free = free_owner;
+}
+
 lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...) {
 	char text[480];
 	va_list args;

@@ -233,6 +233,7 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
 	uint32_t step = LK_LIFT_DEVICE;
 	lk_status status = LK_OK;
 	if (!explanation->kernels || !explanation->step_rows) return LK_OK;
+	if (traces->capture[0]->simulated) return LK_OK; /* predict and whatif have its graph */
 	if (explanation->annotated)
 		status = lk_traced_usual_step(traces, explanation->critical.step, &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */

@@ -225,3 +225,49 @@ lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, cons
 		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "topology", err);
 	return seal(arena, &draft, status, out, err);
 }
+
+/* ---- faults ---- */
+
+static bool node_has_fault(lk_link_fault fault, const lk_cluster *from, lk_node *node, int *nodes) {
+	bool pcie = node->intra == LK_INTRA_PCIE, several = from->gpus > node->gpus;
+	switch (fault) {
+	case LK_FAULT_SOCKETS:
+		if (!several || node->transport != LK_TRANSPORT_RDMA) return false;
+		node->transport = LK_TRANSPORT_SOCKETS;
+		return true;
+	case LK_FAULT_NO_LINKS:
+		if (pcie || node->gpus < 2 || !(node->device->pcie_rate > 0)) return false;
+		node->intra = LK_INTRA_PCIE;
+		node->intra_rate = lk_intra_rate(node->device, LK_INTRA_PCIE);
+		node->pair_rate = 0;
+		return true;
+	case LK_FAULT_NO_PEER:
+		if (!pcie || node->no_peer || node->gpus < 2) return false;
+		return node->no_peer = true;
+	case LK_FAULT_HALF_NODES:
+		if (node->gpus % 2) return false;
+		node->gpus /= 2, *nodes *= 2;
+		node->nics = node->nics > 1 ? node->nics / 2 : node->nics;
+		return true;
+	case LK_FAULT_SHARED_TREE:
+		return several && from->oversubscription == 1 && from->net.kind == LK_NET_FLAT;
+	}
+	return false;
+}
+
+lk_status lk_cluster_with_fault(lk_arena *arena, const lk_cluster *from, lk_link_fault fault,
+                                lk_cluster *out, bool *applies, lk_error *err) {
+	lk_cluster_draft draft = draft_like(from);
+	lk_status status = LK_OK;
+	*applies = true;
+	if (fault == LK_FAULT_SHARED_TREE) draft.oversubscription = 4;
+	for (int g = 0; g < from->groups && status == LK_OK && *applies; g++) {
+		lk_node node = from->node[g];
+		int nodes = from->nodes[g];
+		*applies = node_has_fault(fault, from, &node, &nodes);
+		if (*applies) status = lk_cluster_add(&draft, &node, nodes, "--cluster", err);
+	}
+	if (*applies) return seal(arena, &draft, status, out, err);
+	lk_vec_free(&draft.runs);
+	return status;
+}

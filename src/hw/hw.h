@@ -324,6 +324,17 @@ lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, cons
 /* Limit every GPU to this power. */
 lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double watts,
                                 lk_cluster *out, lk_error *err);
+/* What goes wrong with the links of a cluster without anybody's having asked for it. */
+typedef enum lk_link_fault {
+	LK_FAULT_SOCKETS,     /* messages between nodes go through TCP and the host's memory */
+	LK_FAULT_NO_LINKS,    /* GPUs of a node reach one another over PCIe, not NVLink or xGMI */
+	LK_FAULT_NO_PEER,     /* nor that: the host refuses peer access over PCIe */
+	LK_FAULT_HALF_NODES,  /* the ranks of a node are on two */
+	LK_FAULT_SHARED_TREE, /* the fabric above the nodes carries a quarter of their NICs' rate */
+} lk_link_fault;
+/* *applies is false where the cluster cannot have the fault, or has it. */
+lk_status lk_cluster_with_fault(lk_arena *arena, const lk_cluster *from, lk_link_fault fault,
+                                lk_cluster *out, bool *applies, lk_error *err);
 /* Replace the links within the node: "2x", or "450GB/s" per GPU and direction. */
 lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const char *text,
                                 lk_cluster *out, lk_error *err);

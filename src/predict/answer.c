@@ -45,6 +45,13 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 		lk_fail(err, LK_ERR_INPUT, "--emit", "a recommendation model has no launch line");
 		return lk_hint(err, "lockstep shard writes where its tables go (--plan)");
 	}
+	if (request->measured &&
+	    (recommends || lk_predict_generates(request) || lk_predict_posts(request))) {
+		lk_fail(err, LK_ERR_INPUT, "--measured",
+		        "only steps of pretraining and fine-tuning are "
+		        "compared with what was measured");
+		return lk_hint(err, "leave it out");
+	}
 	if (recommends) return lk_answer_dlrm(request, a, err);
 	if (request->emit && lk_predict_generates(request)) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");

@@ -16,95 +16,10 @@
 #include "model/layout/schedule.h"
 #include "model/layout/sizes.h"
 
-/* ---- options of the simulation ---- */
-
-lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out,
-                             lk_error *err) {
-	if (!text) return LK_OK;
-	size_t count = 1;
-	for (const char *c = text; *c; c++) count += *c == ',';
-	lk_straggler *list = LK_ARRAY(arena, lk_straggler, count);
-	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
-	if (!list || !copy) return lk_oom(err);
-	while ((item = strsep(&next, ","))) { /* an empty item is a typo too */
-		char *colon = strchr(item, ':');
-		long long rank;
-		if (!colon) {
-			lk_fail(err, LK_ERR_INPUT, "--straggler", "'%s' has no factor", item);
-			return lk_hint(err, "write RANK:FACTOR, as in 5:1.3");
-		}
-		*colon = '\0';
-		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, "--straggler", err));
-		LK_TRY(lk_parse_real(colon + 1, 0.01, 1000, &list[out->straggler_count].factor,
-		                     "--straggler", err));
-		list[out->straggler_count++].rank = (uint32_t)rank;
-	}
-	out->stragglers = list;
-	return LK_OK;
-}
-
-lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out,
-                        lk_error *err) {
-	if (!text) return LK_OK;
-	size_t count = 1;
-	for (const char *c = text; *c; c++) count += *c == ',';
-	uint32_t *list = LK_ARRAY(arena, uint32_t, count);
-	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
-	if (!list || !copy) return lk_oom(err);
-	while ((item = strsep(&next, ","))) {
-		long long rank;
-		LK_TRY(lk_parse_int(item, 0, UINT32_MAX - 1, &rank, where, err));
-		list[out->record_count++] = (uint32_t)rank;
-	}
-	out->record = list;
-	return LK_OK;
-}
-
-static lk_status read_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
-                                 lk_step_options *out, lk_error *err) {
-	*out = (lk_step_options){.exact = request->exact,
-	                         .no_contention = request->no_contention,
-	                         .jitter = request->jitter,
-	                         .gpu_spread = request->gpu_spread,
-	                         .seed = (uint64_t)request->seed};
-	if (request->ranks && !lk_same_name(request->ranks, "all")) {
-		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", request->ranks);
-		return lk_hint(err,
-		               "the only value is all; without it, one rank of each class is simulated");
-	}
-	out->all_ranks = request->ranks != NULL;
-	if (request->seed != floor(request->seed)) {
-		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is not a whole number", request->seed);
-		return lk_hint(err, "give one from 0 on");
-	}
-	LK_TRY(lk_read_stragglers(arena, request->straggler, out, err));
-	for (uint32_t i = 0; i < out->straggler_count; i++)
-		if (out->stragglers[i].rank >= world)
-			return lk_fail(err, LK_ERR_INPUT, "--straggler", "there is no rank %u; the last is %u",
-			               out->stragglers[i].rank, world - 1);
-	return lk_read_ranks(arena, request->trace_ranks, "--trace-ranks", out, err);
-}
-
 /* ---- results ---- */
 
 const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 	return &((const struct lk_answer *)prediction->memory_owner)->step;
-}
-
-/* Mean dense peak of the GPUs of the job's ranks; `mixed`: they are of several kinds. */
-static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
-	double sum = 0;
-	int64_t left = job->gpus;
-	*mixed = false;
-	for (int i = 0; i < cluster->groups && left > 0; i++) {
-		const lk_device *device = cluster->node[i].device;
-		int64_t held = (int64_t)cluster->nodes[i] * cluster->node[i].gpus,
-				used = held < left ? held : left;
-		sum += lk_device_peak(device, job->dtype) * (double)used;
-		left -= used;
-		*mixed |= device != cluster->node[0].device;
-	}
-	return sum / job->gpus;
 }
 
 static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
@@ -120,7 +35,7 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 		lk_model_in_tokens(&job->model) ? graph->tokens / seconds / gpus : 0;
 	prediction->model_flops_per_s_per_gpu = graph->model_flops / seconds / gpus;
 	bool mixed;
-	prediction->peak_flops = mean_peak(job, cluster, &mixed);
+	prediction->peak_flops = lk_predict_peak(job, cluster, &mixed);
 	if (prediction->peak_flops > 0) {
 		prediction->mfu = prediction->model_flops_per_s_per_gpu / prediction->peak_flops;
 		prediction->hfu = step->executed_flops / seconds / gpus / prediction->peak_flops;
@@ -357,9 +272,9 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                          lk_error *err) {
 	lk_step_options options;
-	LK_TRY(read_simulation(&answer->arena, request,
-	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
-	                       err));
+	LK_TRY(lk_predict_simulation(&answer->arena, request,
+	                             request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
+	                             err));
 	double saved_bytes;
 	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p,
 	                       &saved_bytes, err));
@@ -379,8 +294,10 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	lk_step_options options;
 	lk_step *step = &a->step;
 	LK_TRY(lk_request_check_job(request, &asked->job, err));
-	if (emit) LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster, &a->emitted, err));
-	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
+	if (emit)
+		LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster,
+		                    &a->emitted, err));
+	LK_TRY(lk_predict_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
 	options.exactly = request->exact;
 	options.update = update;
@@ -398,6 +315,8 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	fill_energy(prediction, request, &asked->cluster, &step->breakdown);
 	fill_simulation(prediction, &asked->job, step);
 	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
+	if (request->measured)
+		LK_TRY(lk_expect(&a->arena, request, asked, &options, &prediction->expected, err));
 	bool safe = prediction->fits && !lk_step_risky(step);
 	if (request->detail)
 		LK_TRY(lk_detail_of(&a->arena, asked, step, 1, request->no_sensitivity, &prediction->detail,

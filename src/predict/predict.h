@@ -65,6 +65,20 @@ lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
 /* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 
+/* ---- expect_each: changes of a job that may be why a run differs from its prediction. */
+
+/* A cause, the odds that it is one, and the step that it makes, which the caller frees. */
+typedef struct lk_cause_step {
+	const char *key, *what, *check; /* constants */
+	const char *option;             /* as options of predict; valid while it is seen */
+	double prior;                   /* share of runs off their prediction that it explains */
+	const lk_step *step;
+} lk_cause_step;
+typedef lk_status lk_cause_seen(void *context, const lk_cause_step *cause, lk_error *err);
+/* Show the step of the request with each cause that applies and changes the job or its cluster. */
+lk_status lk_predict_each_cause(const lk_predict_request *request, lk_cause_seen *see,
+                                void *context, lk_error *err);
+
 /* ---- simulate: a simulation's step, for writing files from it. */
 
 /* Owned by the simulation. */

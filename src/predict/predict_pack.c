@@ -150,6 +150,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		memcpy(prediction, head, sizeof *prediction);
 		prediction->memory_owner = owner;
 		prediction->detail = NULL;
+		prediction->expected = NULL;
 		for (int i = 0; i < TEXTS; i++)
 			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
 		prediction->breakdown =

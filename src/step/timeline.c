@@ -93,7 +93,20 @@ static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
 		.end_ps = end,
 		.bytes = lk_op_is_comm(ops->kind[op]) ? ops->bytes[op] : 0,
 		.flops = ops->flops[op],
+		.m = ops->m[op],
+		.n = ops->n[op],
+		.k = ops->k[op],
+		.batch = ops->batch[op],
 	};
+	if (ops->kind[op] == LK_OP_MACRO || ops->kind[op] == LK_OP_HOST) return LK_OK;
+	lk_slice *slice = lk_last(&drawing->out->slices);
+	slice->phase = lk_intern_id(drawing->out->names, lk_phase_name((lk_phase)ops->phase[op]));
+	if (lk_op_is_collective(ops->kind[op])) {
+		slice->group = lk_intern_id(drawing->out->names, lk_group_label(ops->group[op]));
+		slice->ranks = graph->ranks.group[ops->group[op]].size;
+	} else if (!lk_op_is_comm(ops->kind[op])) {
+		slice->dtype = lk_intern_id(drawing->out->names, lk_dtype_name((lk_dtype)ops->dtype[op]));
+	}
 	return LK_OK;
 }
 
@@ -117,9 +130,11 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 	return LK_OK;
 }
 
-/* Draw one window of an isolated run, scaled to the time that the macro operation took here. */
+/* Draw one window of an isolated run, scaled to the time that the macro operation took here.
+ * `omitted`: repetitions of its call before it that were not simulated. */
 static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event,
-                             const lk_call *outer, const lk_fold_window *window, double scale) {
+                             const lk_call *outer, const lk_fold_window *window, uint32_t omitted,
+                             double scale) {
 	const lk_fold *fold = drawing->step->fold;
 	const struct lk_fold_span *span = &fold->span[event->op];
 	lk_call call = drawing->step->graph->programs.at[span->stage].calls.at[window->call];
@@ -133,15 +148,20 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 		int64_t end =
 			event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
 		if (end > event->end_ps) end = event->end_ps;
+		size_t drawn = drawing->out->slices.count;
 		if (start < end)
 			LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
-			                          &call, sim_event->repetition, start, end));
+			                          &call, sim_event->repetition + omitted, start, end));
+		if (window->times <= 1 || drawing->out->slices.count == drawn) continue;
+		lk_last(&drawing->out->slices)->times = (uint32_t)window->times;
+		lk_last(&drawing->out->slices)->every_ps =
+			(int64_t)((double)(window->end_ps - window->begin_ps) * scale);
 	}
 	return LK_OK;
 }
 
-/* Draw the isolated run of a macro operation: the first repetition of each call, in its place,
- * without waiting. */
+/* Draw the isolated run of a macro operation: what was simulated of each call, in its place,
+ * without waiting. A window that stands for others says how often. */
 static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *event,
                              const lk_call *outer) {
 	lk_fold_windows windows = {0};
@@ -150,10 +170,14 @@ static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *eve
 	                                      &windows, drawing->err);
 	for (size_t i = 0; i < windows.count; i++)
 		whole += windows.at[i].times * (double)(windows.at[i].end_ps - windows.at[i].begin_ps);
-	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++)
-		if (windows.at[i].repetition == 0)
-			status = draw_window(drawing, event, outer, &windows.at[i],
-			                     (double)(event->end_ps - event->start_ps) / whole);
+	uint32_t omitted = 0;
+	for (size_t i = 0; i < windows.count && status == LK_OK && whole > 0; i++) {
+		const lk_fold_window *window = &windows.at[i];
+		if (i > 0 && window->call != window[-1].call) omitted = 0;
+		status = draw_window(drawing, event, outer, window, omitted,
+		                     (double)(event->end_ps - event->start_ps) / whole);
+		omitted += (uint32_t)window->times - 1;
+	}
 	lk_vec_free(&windows);
 	return status;
 }

@@ -13,11 +13,31 @@
 #include "lockstep/replay.h"
 #include "lockstep/run_log.h"
 #include "lockstep/stalls.h"
+#include "lockstep/versus.h"
 #include "lockstep/whatif.h"
 
 /* ---- explain ---- */
 
-ROW_FUNCTIONS(explain, lk_explanation, lk_explain)
+ROW_DEFAULTS(explain)
+ROW_FREE(explain)
+
+static lk_status explain_row_ask(const void *request, void **answer, lk_error *err) {
+	const lk_explain_request *r = request;
+	lk_explanation *found = NULL;
+	*answer = NULL;
+	if (!r->job) {
+		LK_TRY(lk_explain(r, &found, err));
+	} else {
+		lk_asked_job job;
+		LK_TRY(lk_job_asked(r->job, &job, err));
+		lk_status status = lk_versus_explain(r, &job.request, &found, err);
+		lk_job_asked_free(&job);
+		LK_TRY(status);
+	}
+	*answer = found;
+	return LK_OK;
+}
+
 ROW_PRINT(explain, table)
 ROW_REPORT(explain)
 

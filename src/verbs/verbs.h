@@ -12,6 +12,7 @@
 #include "lockstep/doctor.h"
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
+#include "lockstep/explain.h"
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
@@ -114,6 +115,32 @@ const char *lk_verb_failed_check(const lk_verb_row *row, const void *answer);
 
 /* An option for a file that is made from the simulated step of a prediction; NULL: none is. */
 const char *lk_step_file_option(const lk_outputs *outputs);
+
+/* ---- --job: a job as one text ---- */
+
+/* A job read from a text; the request borrows from the other members. */
+typedef struct lk_asked_job {
+	lk_predict_request request;
+	lk_args args;
+	char *text;
+	const char **words;
+	int count;
+} lk_asked_job;
+
+/* The request that a text makes: the words of a command line of predict, quoted as in a shell, with
+ * or without "lockstep predict" before them ("llama3.1-8b --gpu h100-sxm --gpus 8 --tp 2"), or the
+ * name of a file that predict reads. To be freed after LK_OK. LK_ERR_INPUT: words that predict
+ * does not accept, several jobs, a quotation mark that does not end; LK_ERR_MEMORY. */
+lk_status lk_job_asked(const char *text, lk_asked_job *out, lk_error *err);
+void lk_job_asked_free(lk_asked_job *job); /* accepts one of zeros */
+
+/* ---- explain of what was measured ---- */
+
+/* explain with --job of a log, an export or a number; its answer is an lk_prediction. */
+extern const lk_verb_row lk_row_measured_run;
+/* Whether a request is one of that row: it has a job, and its run is no trace. LK_ERR_IO,
+ * LK_ERR_MEMORY. */
+lk_status lk_measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err);
 
 /* ---- sweeps: the combinations of comma lists of predict ---- */
 

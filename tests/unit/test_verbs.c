@@ -188,11 +188,40 @@ static void combinations_become_rows(void **state) {
 	lk_args_free(&args);
 }
 
+/* --job: words as a shell splits them, a command line that was pasted, a launch line after "--". */
+static void jobs_are_read_from_text(void **state) {
+	static const char *const same[] = {
+		"llama3.1-8b --gpu h100-sxm --gpus 8 --tp 2",
+		"  lockstep predict  'llama3.1-8b' --gpu \"h100-sxm\"\n--gpus=8 --tp 2 ",
+		"predict --model llama3.1-8b -g h100\\-sxm -n 8 --tp '2'",
+	};
+	static const char *const wrong[] = {"", "llama3.1-8b --tp '2", "llama3.1-8b --tp 1,2",
+	                                    "llama3.1-8b --tpp 2", "llama3.1-8b gpt2"};
+	lk_asked_job job;
+	lk_error err;
+	(void)state;
+	for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+		assert_int_equal(lk_job_asked(same[i], &job, &err), LK_OK);
+		assert_string_equal(job.request.model, "llama3.1-8b");
+		assert_string_equal(job.request.gpu, "h100-sxm");
+		assert_int_equal(job.request.gpus, 8);
+		assert_int_equal(job.request.tp, 2);
+		lk_job_asked_free(&job);
+	}
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+		assert_int_equal(lk_job_asked(wrong[i], &job, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_job_asked("--gpu h100 -- torchrun t.py --name 'a b'", &job, &err), LK_OK);
+	assert_int_equal(job.request.launch_count, 4);
+	assert_string_equal(job.request.launch[3], "a b");
+	lk_job_asked_free(&job);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_whole),        cmocka_unit_test(defaults_set_all),
 		cmocka_unit_test(lists_select),          cmocka_unit_test(jobs_are_filled_as_by_predict),
 		cmocka_unit_test(operands_name_the_job), cmocka_unit_test(combinations_become_rows),
+		cmocka_unit_test(jobs_are_read_from_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

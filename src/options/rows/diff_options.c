@@ -2,7 +2,7 @@
 #include "lockstep/diff.h"
 #include "options/rows/job_rows.h"
 
-const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
+const char *const lk_diff_tables[] = {"all", "categories", "operations", "kernels", NULL};
 
 /* clang-format off */
 #define REQUEST lk_diff_request
@@ -15,8 +15,8 @@ static const lk_option options[] = {
 
 	{GROUP("Output")
 	 OUT_ANY_FORMAT},
-	{OUT_TABLE(lk_diff_tables, "NAME", "one table: categories or kernels")},
-	{INT("top", top, "N", 0, 1000000, "number of kernels shown; 0 all; default 10")},
+	{OUT_TABLE(lk_diff_tables, "NAME", "one table: categories, operations or kernels")},
+	{INT("top", top, "N", 0, 1000000, "number of operations and kernels shown; 0 all; default 10")},
 	{OUT_ANY_FILE},
 	{0},
 };

@@ -21,6 +21,9 @@ static const lk_option options[] = {
 	{GROUP("What it is compared with")
 	 GPU_ROW("GPU; default: the one that the traces name")},
 	{CLUSTER_ROW(LK_CLUSTER_HELP)},
+	{TEXT("job", job, "TEXT|FILE",
+	 "the job that ran, as predict reads it: \"llama3.1-8b --gpu h100-sxm --gpus 8 --tp 2\", or a "
+	 "file; compares the step with the predicted one, part by part")},
 
 	{GROUP("Energy, where the GPU is known")
 	 PUE_ROW},

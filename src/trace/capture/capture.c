@@ -51,6 +51,7 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->syncs);
 	lk_vec_free(&capture->shapes);
 	lk_vec_free(&capture->copies);
+	lk_vec_free(&capture->kinds);
 	lk_vec_free(&capture->groups);
 	lk_vec_free(&capture->warnings);
 	lk_vec_free(&capture->damages);
@@ -70,7 +71,8 @@ size_t lk_capture_bytes(const lk_capture *capture) {
 	return each * capture->capacity + capture->comms.capacity * sizeof *capture->comms.at +
 	       capture->syncs.capacity * sizeof *capture->syncs.at +
 	       capture->shapes.capacity * sizeof *capture->shapes.at +
-	       capture->copies.capacity * sizeof *capture->copies.at;
+	       capture->copies.capacity * sizeof *capture->copies.at +
+	       capture->kinds.capacity * sizeof *capture->kinds.at;
 }
 
 /* Consecutive events mostly have the same lane. */
@@ -196,6 +198,7 @@ static bool append_notes(lk_capture *capture, const lk_capture *from, uint32_t f
 		shape.outputs = names[shape.outputs];
 	})
 	APPEND_NOTES(capture, from, copies, copy, {})
+	LK_ASSERT(!from->kinds.count); /* no file with them is read in pieces */
 	return true;
 }
 

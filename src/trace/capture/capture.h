@@ -105,6 +105,14 @@ typedef struct lk_copy_note {
 	int64_t bytes;
 } lk_copy_note;
 
+/* What device work computes, where the file says so: a predicted step does. */
+typedef struct lk_kind_note {
+	uint32_t event;
+	uint8_t kind, phase, dtype;   /* lk_op_kind, lk_phase, lk_dtype */
+	int32_t layer, microbatch;    /* -1: none */
+	double m, n, k, batch, flops; /* 0: not stated */
+} lk_kind_note;
+
 /* A process group that the file's head describes. */
 typedef struct lk_capture_group {
 	uint32_t name, text; /* interned */
@@ -130,6 +138,7 @@ typedef struct lk_capture {
 	uint32_t parts;          /* ranks that the file holds; 0: one */
 	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
 	                  communication times mean nothing */
+	bool simulated; /* a step that was simulated: transfers without waiting, no calls of the host */
 	bool whole;    /* holds every communication from the program's start, as recordings do; a
 	                  profiler's file may begin anywhere */
 	lk_intern *names;
@@ -158,6 +167,7 @@ typedef struct lk_capture {
 	LK_VEC(lk_sync_note) syncs;   /* likewise */
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
+	LK_VEC(lk_kind_note) kinds;   /* by event */
 	bool *comm_names; /* [comm_name_count] by name: device work of this name communicates */
 	uint32_t comm_name_count;
 	LK_VEC(lk_capture_group) groups;
@@ -258,6 +268,9 @@ const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
 const lk_shape_note *lk_capture_shape(const lk_capture *capture, uint32_t event);
 /* Bytes that a copy moves or a fill writes; 0 unknown. */
 int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
+
+/* What the file says that device work computes; NULL: nothing. */
+const lk_kind_note *lk_capture_kind(const lk_capture *capture, uint32_t event);
 
 /* ---- capture_comms: which events are communication, if the arguments of kernels do not state
  * it. */

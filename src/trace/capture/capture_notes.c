@@ -68,3 +68,8 @@ int64_t lk_capture_copied(const lk_capture *capture, uint32_t event) {
 	const lk_copy_note *note = FIND_NOTE(capture->copies, event);
 	return note ? note->bytes : 0;
 }
+
+const lk_kind_note *lk_capture_kind(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
+	return FIND_NOTE(capture->kinds, event);
+}

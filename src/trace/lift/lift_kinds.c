@@ -99,6 +99,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i])) continue;
 		bool known = lk_work_owner(out, i) != LK_NONE || kinds_is_comm(capture, i) ||
+		             lk_capture_kind(capture, i) ||
 		             (capture->kind[i] != LK_EVENT_KERNEL && lk_capture_copied(capture, i));
 		out->device_ns += (double)capture->dur_ns[i];
 		if (known) out->known_ns += (double)capture->dur_ns[i];
@@ -125,6 +126,25 @@ static const struct {
 	lk_op_kind kind;
 } names[] = {
 	{"flash_bwd", LK_OP_ATTENTION_BWD},
+	{"attn_bwd", LK_OP_ATTENTION_BWD}, /* Triton's and AITER's kernels on AMD ... */
+	{"attnbwd", LK_OP_ATTENTION_BWD},  /* ... FlashAttention 3: FlashAttnBwd */
+	{"fmha_bwd", LK_OP_ATTENTION_BWD}, /* composable_kernel, TransformerEngine */
+	{"fmhabwd", LK_OP_ATTENTION_BWD},
+	{"mha_bwd", LK_OP_ATTENTION_BWD},
+	{"flash_bprop", LK_OP_ATTENTION_BWD}, /* cudnn_generated_..._sdpa_..._flash_bprop */
+	{"attn_fwd", LK_OP_ATTENTION},
+	{"attnfwd", LK_OP_ATTENTION},
+	{"flash_fprop", LK_OP_ATTENTION},
+	{"mha_fwd", LK_OP_ATTENTION},
+	{"sdpa", LK_OP_ATTENTION},
+	{"groupproblemshape", LK_OP_GROUPED_GEMM}, /* CUTLASS's grouped kernels */
+	{"grouped_gemm", LK_OP_GROUPED_GEMM},
+	{"groupedgemm", LK_OP_GROUPED_GEMM},
+	{"group_gemm", LK_OP_GROUPED_GEMM},
+	{"nvjet", LK_OP_GEMM}, /* cuBLAS 12.8 and later */
+	{"cijk_", LK_OP_GEMM}, /* Tensile: rocBLAS, hipBLASLt */
+	{"xmma", LK_OP_GEMM},
+	{"matmul", LK_OP_GEMM},
 	{"flash_fwd", LK_OP_ATTENTION},
 	{"fmha", LK_OP_ATTENTION},
 	{"flash", LK_OP_ATTENTION},
@@ -144,6 +164,8 @@ static const struct {
 	{"embedding", LK_OP_EMBEDDING},
 	{"multi_tensor_apply", LK_OP_OPTIMIZER},
 	{"adam", LK_OP_OPTIMIZER},
+	{"lamb", LK_OP_OPTIMIZER},
+	{"cross_entropy", LK_OP_LOSS},
 	{"loss", LK_OP_LOSS},
 	{"gather", LK_OP_PERMUTE},
 	{"scatter", LK_OP_PERMUTE},
@@ -196,6 +218,14 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 		out->bytes = (double)bytes * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }
 
+static void comm_bytes(const lk_capture *capture, uint32_t event, lk_op *out) {
+	const lk_comm_note *note = lk_capture_comm(capture, event);
+	if (!note || note->in_elements <= 0) return;
+	int64_t elements =
+		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
+	out->bytes = (double)elements * note->element_bytes;
+}
+
 static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	LK_ASSERT(event < capture->count);
 	const lk_comm_note *note = lk_capture_comm(capture, event);
@@ -203,10 +233,7 @@ static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	lk_comm_kernel(out->name, &kind);
 	if (note && note->kind < LK_OP_COUNT) kind = note->kind;
 	out->kind = kind < LK_OP_COUNT ? (uint8_t)kind : LK_OP_ALLREDUCE;
-	if (!note || note->in_elements <= 0) return;
-	int64_t elements =
-		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;
-	out->bytes = (double)elements * note->element_bytes;
+	comm_bytes(capture, event, out);
 }
 
 void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event,
@@ -214,7 +241,18 @@ void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uin
 	LK_ASSERT(event < capture->count);
 	out->name = lk_capture_text(capture, capture->name[event]);
 	uint32_t owner = lk_work_owner(kinds, event);
-	if (capture->kind[event] != LK_EVENT_KERNEL) {
+	const lk_kind_note *stated = lk_capture_kind(capture, event);
+	if (stated) {
+		out->kind = stated->kind;
+		out->phase = stated->phase;
+		out->dtype = stated->dtype;
+		out->m = stated->m;
+		out->n = stated->n;
+		out->k = stated->k;
+		out->batch = stated->batch;
+		out->flops = stated->flops;
+		if (lk_op_is_comm(stated->kind)) comm_bytes(capture, event, out);
+	} else if (capture->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(capture, event, out);
 	} else if (kinds_is_comm(capture, event)) {
 		comm_kind(capture, event, out);

@@ -32,6 +32,8 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 		LK_TRY(check_file(in, path, "a recording", err));
 		return lk_recording_read(path, limits, capture, err);
 	case LK_TRACE_XPLANE: return lk_xplane_read(in, limits, capture, err);
+	case LK_TRACE_TIMELINE:
+	case LK_TRACE_PERFETTO: return lk_timeline_read(in, kind, limits, capture, err);
 	default: return lk_kineto_read(in, limits, capture, err);
 	}
 }
@@ -51,6 +53,8 @@ static lk_status read_capture(lk_stream *in, lk_trace_kind kind, const char *pat
 	if (kind == LK_TRACE_RECORDING) format = "lockstep recording";
 	if (kind == LK_TRACE_XPLANE) format = "XSpace";
 	if (kind == LK_TRACE_ROCPROF) format = "rocprof JSON";
+	if (kind == LK_TRACE_TIMELINE) format = "lockstep timeline JSON";
+	if (kind == LK_TRACE_PERFETTO) format = "lockstep timeline";
 	lk_capture *capture = lk_capture_new(path, format);
 	lk_status status = capture ? read_events(in, kind, path, limits, capture, err) : lk_oom(err);
 	for (lk_capture *rank = capture; rank && status == LK_OK; rank = rank->next)

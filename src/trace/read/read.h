@@ -55,6 +55,8 @@ typedef enum lk_trace_kind {
 	LK_TRACE_CHAKRA,     /* protobuf */
 	LK_TRACE_RECORDING,  /* of lockstep record */
 	LK_TRACE_XPLANE,     /* protobuf, of JAX and TensorFlow */
+	LK_TRACE_TIMELINE,   /* of --trace: Chrome's events ... */
+	LK_TRACE_PERFETTO,   /* ... and Perfetto's */
 	LK_TRACE_OTHER_JSON, /* JSON whose head does not tell */
 	LK_TRACE_OTHER,
 } lk_trace_kind;
@@ -71,6 +73,40 @@ static inline bool lk_trace_is_works(lk_trace_kind kind) {
  * several devices; the caller finishes them. */
 lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
+
+/* ---- timeline_read: what --trace wrote, Chrome's events or Perfetto's: a predicted or simulated
+ * step, or the events of explained traces. */
+
+/* Captures made of slices: one per process of the timeline, which is a rank. */
+typedef struct lk_shown lk_shown;
+
+/* A slice of a timeline; texts are copied. Unknown: 0 and NULL; layer and microbatch -1. */
+typedef struct lk_shown_slice {
+	int64_t pid, tid;
+	const char *name, *category;
+	int64_t start_ps, dur_ps;
+	double bytes, flops, ranks, m, n, k, batch;
+	const char *phase, *group, *dtype;
+	double layer, microbatch;
+	double times, every_ps; /* it happens so often, every_ps apart */
+} lk_shown_slice;
+
+/* `first`: an empty capture, for the first rank; the others follow it (lk_capture.next). NULL when
+ * memory runs out. */
+lk_shown *lk_shown_new(lk_capture *first, const lk_read_limits *limits);
+void lk_shown_free(lk_shown *shown); /* not its captures; accepts NULL */
+/* Name a process, "rank 8, stage 1 (represents 4 ranks)". One that names no rank is left out. */
+lk_status lk_shown_process(lk_shown *shown, int64_t pid, const char *name, lk_error *err);
+lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char *name,
+                          lk_error *err);
+/* LK_ERR_INPUT: more events than the limits allow. */
+lk_status lk_shown_add(lk_shown *shown, const lk_shown_slice *slice, lk_error *err);
+/* Mark the step, if the file is of a predicted one. The caller finishes the captures. */
+lk_status lk_shown_end(lk_shown *shown, lk_error *err);
+
+/* Add everything of a file of one of these kinds to a new capture and to those that follow it. */
+lk_status lk_timeline_read(lk_stream *in, lk_trace_kind kind, const lk_read_limits *limits,
+                           lk_capture *capture, lk_error *err);
 
 /* ---- nsys: Nsight Systems' export to SQLite. */
 

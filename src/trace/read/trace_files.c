@@ -34,7 +34,7 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite",
+	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite", ".pftrace",
 	                                      ".db",       ".rpd",     ".et",       LK_RECORDING_ENDING,
 	                                      ".xplane.pb"};
 	/* forked processes are read with their parent */

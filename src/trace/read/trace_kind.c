@@ -71,10 +71,15 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* rocprof's results.json begins with an empty event; shorter texts may be anything. */
+/* Timelines of --trace and rocprof's results.json, which begins with an empty event; shorter texts
+ * may be anything. */
 static lk_trace_kind kind_of_chrome(const char *at, const char *end) {
-	static const char begins[] = "{ \"traceEvents\":[{}";
+	static const char begins[] = "{ \"traceEvents\":[{}",
+					  timeline[] = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"generator\":"
+								   "\"lockstep\"";
 	size_t size = (size_t)(end - at), length = sizeof begins - 1;
+	if (size >= sizeof timeline && memcmp(at, timeline, sizeof timeline - 1) == 0)
+		return LK_TRACE_TIMELINE;
 	if (memcmp(at, begins, size < length ? size : length) != 0) return kind_of_json(at, end);
 	return size < length ? LK_TRACE_OTHER_JSON : LK_TRACE_ROCPROF;
 }
@@ -112,12 +117,29 @@ static bool is_xplane(const unsigned char *at, const unsigned char *end) {
 	return false;
 }
 
+/* The first packet of a .pftrace of --trace: its sequence, cleared state, and the first name of an
+ * annotation. */
+static bool is_perfetto(const unsigned char *at, const unsigned char *end) {
+	static const unsigned char state[] = {0x50, 1, 0x68, 1, 0x62},
+							   entry[] = {0x1a, 9, 8, 1, 0x12, 5, 'b', 'y', 't', 'e', 's'};
+	if (at >= end || *at++ != 0x0a) return false;
+	while (at < end && *at & 0x80) at++;
+	at++;
+	if (end - at < 32 || memcmp(at, state, sizeof state) != 0) return false;
+	at += sizeof state;
+	while (at < end && *at & 0x80) at++;
+	at++;
+	return (size_t)(end - at) > sizeof entry && memcmp(at, entry, sizeof entry) == 0;
+}
+
 lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	static const char sqlite[] = "SQLite format 3"; /* with the NUL */
 	const char *end = head + size;
 	if (size >= sizeof sqlite && memcmp(head, sqlite, sizeof sqlite) == 0) return LK_TRACE_DATABASE;
 	if (size >= 8 && memcmp(head, LK_RECORDING_MAGIC, 8) == 0) return LK_TRACE_RECORDING;
 	if (is_xplane((const unsigned char *)head, (const unsigned char *)end)) return LK_TRACE_XPLANE;
+	if (is_perfetto((const unsigned char *)head, (const unsigned char *)end))
+		return LK_TRACE_PERFETTO;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_chrome(head, end);
 	/* blanks are bytes of protobuf too; JSON may still follow them */

@@ -54,7 +54,38 @@ static lk_table *diff_view_kernels(const lk_diff *diff, bool people) {
 	return lk_fields_rows(&columns, diff, diff->kernels, count);
 }
 
+#define WORK(member) LK_AT(lk_diff_operation, member)
+
+static const lk_answer_field work_fields[] = {
+	{"before_s", "before", WORK(before_s), .shown = lk_format_seconds},
+	{"after_s", "after", WORK(after_s), .shown = lk_format_seconds},
+	{"delta_s", "delta", WORK(delta_s), .shown = show_delta},
+	{"share_of_step_pctg", "%", WORK(share), .per_cent = true, .shown = lk_tenths},
+	{"before_count", "n", WORK(before_count), .shown = lk_tenths},
+	{"after_count", "n after", WORK(after_count), .shown = lk_tenths},
+	{"before_sum_s", "sum before", WORK(before_sum_s), .hidden = true},
+	{"after_sum_s", "sum after", WORK(after_sum_s), .hidden = true},
+	{"before_wait_s", "wait before", WORK(before_wait_s), .hidden = true},
+	{"after_wait_s", "wait after", WORK(after_wait_s), .hidden = true},
+	{"state", "", WORK(state), .known = LK_UNLESS_ZERO},
+	{"phase", "phase", WORK(phase)},
+	{"part", "part", WORK(part), .hidden = true},
+	{"kind", "operation", WORK(kind)},
+	{"shape", "shape", WORK(shape), .known = LK_UNLESS_ZERO},
+	{"group", "group", WORK(group), .known = LK_UNLESS_ZERO, .hidden = true},
+	{"before_name", "kernel before", WORK(before_name), .hidden = true},
+	{"after_name", "kernel after", WORK(after_name), .hidden = true},
+};
+static const lk_answer_record work_record = {LK_RECORD(lk_diff_operation, work_fields)};
+
+static lk_table *diff_view_operations(const lk_diff *diff, bool people) {
+	const lk_columns columns = {"operations", &work_record, .people = people};
+	int count = people ? lk_shown_rows(diff->operation_count, diff->top) : diff->operation_count;
+	return lk_fields_rows(&columns, diff, diff->operations, count);
+}
+
 static lk_table *diff_view_table_of(const lk_diff *diff, int which, bool people) {
+	if (which == LK_DIFF_OPERATIONS) return diff_view_operations(diff, people);
 	return which == LK_DIFF_CATEGORIES ? categories(diff) : diff_view_kernels(diff, people);
 }
 
@@ -88,12 +119,14 @@ static lk_status diff_view_put_table(lk_table *table, lk_format format, bool col
 }
 
 static void put_states(const lk_diff *diff, FILE *out) {
-	int added = 0, removed = 0;
+	int added = 0, removed = 0, replaced = 0;
 	for (int i = 0; i < diff->kernel_count; i++) {
 		added += strcmp(diff->kernels[i].state, "new") == 0;
 		removed += strcmp(diff->kernels[i].state, "removed") == 0;
+		replaced += strcmp(diff->kernels[i].state, "replaced") == 0;
 	}
 	fprintf(out, "%d different kernels, %d new, %d removed", diff->kernel_count, added, removed);
+	if (replaced) fprintf(out, ", %d replaced", replaced);
 	if (diff->top > 0 && diff->top < diff->kernel_count) fprintf(out, "; --top 0 lists all");
 	fputc('\n', out);
 }
@@ -117,6 +150,13 @@ static lk_status diff_view_write_text(const void *what, bool colour, FILE *out, 
 		LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));
 		fputc('\n', out);
 	}
+	if (diff->operation_count) {
+		LK_TRY(diff_view_put_table(diff_view_operations(diff, true), LK_FORMAT_TEXT, colour, out,
+		                           err));
+		fprintf(out, "%d different operations", diff->operation_count);
+		if (diff->top > 0 && diff->top < diff->operation_count) fprintf(out, "; --top 0 lists all");
+		fputs("\n\n", out);
+	}
 	if (diff->kernel_count) {
 		LK_TRY(
 			diff_view_put_table(diff_view_kernels(diff, true), LK_FORMAT_TEXT, colour, out, err));
@@ -137,6 +177,8 @@ static lk_status diff_view_write_markdown(const void *what, bool colour, FILE *o
 	const lk_diff *diff = ((const struct asked *)what)->d;
 	fprintf(out, "%s\n\n", diff->sentence);
 	LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_MD, colour, out, err));
+	fputc('\n', out);
+	LK_TRY(diff_view_put_table(diff_view_operations(diff, true), LK_FORMAT_MD, colour, out, err));
 	fputc('\n', out);
 	return diff_view_put_table(diff_view_kernels(diff, true), LK_FORMAT_MD, colour, out, err);
 }
@@ -172,6 +214,7 @@ static const lk_answer_field diff_fields[] = {
 	{"verdict", NULL, LK_FIELD_TEXT, .get = find_diff_verdict},
 	{"sentence", NULL, DIFF(sentence)},
 	{"categories", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_CATEGORIES},
+	{"operations", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_OPERATIONS},
 	{"kernels", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_KERNELS},
 	{"reproduce", NULL, DIFF(reproduce)},
 };
@@ -195,8 +238,9 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD)
 		return lk_write_through(&w, diff_view_write_markdown, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE) {
-		lk_table *tables[] = {categories(diff), diff_view_table_of(diff, LK_DIFF_KERNELS, false)};
-		return lk_write_database(&w, tables, 2, err);
+		lk_table *tables[] = {categories(diff), diff_view_table_of(diff, LK_DIFF_OPERATIONS, false),
+		                      diff_view_table_of(diff, LK_DIFF_KERNELS, false)};
+		return lk_write_database(&w, tables, 3, err);
 	}
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	return lk_write_table(

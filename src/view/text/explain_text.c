@@ -292,6 +292,7 @@ static lk_status explain_text_put_warnings(const lk_explanation *explanation, FI
 
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err) {
+	if (explanation->versus) LK_TRY(lk_versus_report(explanation->versus, colour, out, err));
 	LK_TRY(put_overview(explanation, out, err));
 	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);

@@ -194,21 +194,17 @@ static void chrome_put_arguments(struct chrome *chrome, const lk_trace_span *spa
 	put_unsigned(chrome, lk_trace_ps(chrome->plan, span->start_ps));
 	PUT(chrome, ",\"dur_ps\":");
 	put_unsigned(chrome, (uint64_t)span->end_ps - (uint64_t)span->start_ps);
-	if (slice->bytes != 0 && isfinite(slice->bytes)) {
-		PUT(chrome, ",\"bytes\":");
-		chrome_put_real(chrome, slice->bytes);
-	}
-	if (slice->flops != 0 && isfinite(slice->flops)) {
-		PUT(chrome, ",\"flops\":");
-		chrome_put_real(chrome, slice->flops);
-	}
-	if (slice->layer >= 0) {
-		PUT(chrome, ",\"layer\":");
-		put_integer(chrome, slice->layer);
-	}
-	if (slice->microbatch >= 0) {
-		PUT(chrome, ",\"microbatch\":");
-		put_integer(chrome, slice->microbatch);
+	for (int fact = 0; fact < LK_TRACE_FACTS; fact++) {
+		double number;
+		uint32_t text;
+		if (!lk_trace_fact(slice, fact, &number, &text)) continue;
+		PUT(chrome, ",\"");
+		lk_trace_put(chrome->out, lk_trace_fact_names[fact], strlen(lk_trace_fact_names[fact]));
+		PUT(chrome, "\":");
+		if (text) PUT(chrome, "\"");
+		if (text) chrome_put_name(chrome, text);
+		else chrome_put_real(chrome, number);
+		if (text) PUT(chrome, "\"");
 	}
 	PUT(chrome, "}}");
 }

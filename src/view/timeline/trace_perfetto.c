@@ -52,8 +52,7 @@ enum {
 enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_COUNTER = 4 };
 enum { INTERNED_CATEGORY = 1, INTERNED_NAME = 2, INTERNED_ANNOTATION = 3 };
 enum { ENTRY_ID = 1, ENTRY_TEXT = 2 };
-enum { ANNOTATION_NAME = 1, ANNOTATION_INTEGER = 4, ANNOTATION_REAL = 5 };
-enum { ANNOTATED_BYTES = 1, ANNOTATED_FLOPS, ANNOTATED_LAYER, ANNOTATED_MICROBATCH };
+enum { ANNOTATION_NAME = 1, ANNOTATION_INTEGER = 4, ANNOTATION_REAL = 5, ANNOTATION_TEXT = 6 };
 enum { SEQUENCE = 1 }; /* the one writer of packets */
 
 /* The packet being built. Memory that is out shows when it is sent. */
@@ -107,10 +106,8 @@ static void send_root(struct perfetto *perfetto) {
 	lk_proto_put_integer(&perfetto->packet, PACKET_SEQUENCE, SEQUENCE);
 	lk_proto_put_integer(&perfetto->packet, PACKET_FLAGS, FLAG_STATE_CLEARED);
 	size_t interned = lk_proto_begin(&perfetto->packet, PACKET_INTERNED);
-	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_BYTES, "bytes");
-	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_FLOPS, "flops");
-	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_LAYER, "layer");
-	perfetto_put_entry(perfetto, INTERNED_ANNOTATION, ANNOTATED_MICROBATCH, "microbatch");
+	for (unsigned fact = 0; fact < LK_TRACE_FACTS; fact++)
+		perfetto_put_entry(perfetto, INTERNED_ANNOTATION, fact + 1, lk_trace_fact_names[fact]);
 	lk_proto_end(&perfetto->packet, interned);
 	size_t track = lk_proto_begin(&perfetto->packet, PACKET_TRACK);
 	lk_proto_put_integer(&perfetto->packet, TRACK_UUID, 0);
@@ -202,11 +199,12 @@ static void begin_packet(struct perfetto *perfetto, uint64_t ns, const lk_slice 
 	perfetto->known[slice->category] |= KNOWN_CATEGORY;
 }
 
-static void annotate(struct perfetto *perfetto, uint64_t name, double value) {
-	if (!isfinite(value)) return;
+static void annotate(struct perfetto *perfetto, uint64_t name, double value, uint32_t text) {
 	size_t annotation = lk_proto_begin(&perfetto->packet, EVENT_ANNOTATION);
 	lk_proto_put_integer(&perfetto->packet, ANNOTATION_NAME, name);
-	if (fabs(value) < 9e18 && value == (double)(int64_t)value)
+	if (text)
+		lk_proto_put_text(&perfetto->packet, ANNOTATION_TEXT, lk_trace_text(perfetto->plan, text));
+	else if (fabs(value) < 9e18 && value == (double)(int64_t)value)
 		lk_proto_put_integer(&perfetto->packet, ANNOTATION_INTEGER, (uint64_t)(int64_t)value);
 	else lk_proto_put_double(&perfetto->packet, ANNOTATION_REAL, value);
 	lk_proto_end(&perfetto->packet, annotation);
@@ -222,10 +220,12 @@ static void send_begin(struct perfetto *perfetto, size_t index) {
 	lk_proto_put_integer(&perfetto->packet, EVENT_TRACK, track_uuid(plan, span->track));
 	lk_proto_put_integer(&perfetto->packet, EVENT_NAME, (uint64_t)slice->name + 1);
 	if (slice->category) lk_proto_put_integer(&perfetto->packet, EVENT_CATEGORY, slice->category);
-	if (slice->bytes != 0) annotate(perfetto, ANNOTATED_BYTES, slice->bytes);
-	if (slice->flops != 0) annotate(perfetto, ANNOTATED_FLOPS, slice->flops);
-	if (slice->layer >= 0) annotate(perfetto, ANNOTATED_LAYER, slice->layer);
-	if (slice->microbatch >= 0) annotate(perfetto, ANNOTATED_MICROBATCH, slice->microbatch);
+	for (int fact = 0; fact < LK_TRACE_FACTS; fact++) {
+		double number;
+		uint32_t text;
+		if (lk_trace_fact(slice, fact, &number, &text))
+			annotate(perfetto, (uint64_t)fact + 1, number, text);
+	}
 	if (plan->out_first)
 		for (uint64_t i = plan->out_first[index]; i < plan->out_first[index + 1]; i++)
 			lk_proto_put_fixed64(&perfetto->packet, EVENT_FLOW, i + 1);

@@ -410,3 +410,26 @@ lk_status lk_trace_plan_make(lk_trace_plan *plan, const lk_timeline *timeline, l
 	LK_TRY(nest_spans(plan, err));
 	return make_arrows(plan, err);
 }
+
+/* ---- facts ---- */
+
+const char *const lk_trace_fact_names[LK_TRACE_FACTS] = {
+#define LK_TRACE_NAME(name, member, text) name,
+	LK_SLICE_FACTS(LK_TRACE_NAME) "layer", "microbatch"};
+
+bool lk_trace_fact(const lk_slice *slice, int fact, double *number, uint32_t *text) {
+	*text = 0;
+	*number = 0;
+	switch (fact) {
+#define LK_TRACE_CASE(name, member, is_text)             \
+	case LK_TRACE_FACT_##member:                         \
+		if (is_text) *text = (uint32_t)slice->member;    \
+		else *number = (double)slice->member;            \
+		break;
+		LK_SLICE_FACTS(LK_TRACE_CASE)
+	case LK_TRACE_FACT_layer: *number = slice->layer; return slice->layer >= 0;
+	case LK_TRACE_FACT_microbatch: *number = slice->microbatch; return slice->microbatch >= 0;
+	default: break;
+	}
+	return *text || (*number != 0 && isfinite(*number));
+}

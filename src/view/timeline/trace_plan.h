@@ -67,6 +67,18 @@ uint64_t lk_trace_ps(const lk_trace_plan *plan, int64_t time_ps);
 uint64_t lk_trace_ns(const lk_trace_plan *plan, int64_t time_ps);
 const char *lk_trace_text(const lk_trace_plan *plan, uint32_t name);
 
+/* What a slice states, by the rows of LK_SLICE_FACTS and then layer and micro-batch. */
+enum {
+#define LK_TRACE_FACT(name, member, text) LK_TRACE_FACT_##member,
+	LK_SLICE_FACTS(LK_TRACE_FACT) LK_TRACE_FACT_layer,
+	LK_TRACE_FACT_microbatch,
+	LK_TRACE_FACTS
+#undef LK_TRACE_FACT
+};
+extern const char *const lk_trace_fact_names[LK_TRACE_FACTS];
+/* Whether a slice states a fact: a number, or a text by its id (else 0). */
+bool lk_trace_fact(const lk_slice *slice, int fact, double *number, uint32_t *text);
+
 /* A buffer before a sink. The first failure is kept; what follows it is dropped. */
 typedef struct lk_trace_out {
 	lk_sink *sink;
