@@ -311,7 +311,7 @@ typedef struct lk_prediction {
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not requested */
-	const lk_expected *expected; /* NULL: `measured` was not given */
+	const lk_expected *expected;        /* NULL: `measured` was not given */
 	lk_inputs inputs;                   /* the files read; reports identify them by content */
 	const char *failed_check;           /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;

@@ -228,8 +228,7 @@ lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, cons
 
 /* ---- faults ---- */
 
-static bool node_has_fault(lk_link_fault fault, const lk_cluster *from, lk_node *node,
-                           int *nodes) {
+static bool node_has_fault(lk_link_fault fault, const lk_cluster *from, lk_node *node, int *nodes) {
 	bool pcie = node->intra == LK_INTRA_PCIE, several = from->gpus > node->gpus;
 	switch (fault) {
 	case LK_FAULT_SOCKETS:

@@ -43,8 +43,9 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	}
 	if (request->measured &&
 	    (recommends || lk_predict_generates(request) || lk_predict_posts(request))) {
-		lk_fail(err, LK_ERR_INPUT, "--measured", "only steps of pretraining and fine-tuning are "
-		                                         "compared with what was measured");
+		lk_fail(err, LK_ERR_INPUT, "--measured",
+		        "only steps of pretraining and fine-tuning are "
+		        "compared with what was measured");
 		return lk_hint(err, "leave it out");
 	}
 	if (recommends) return lk_answer_dlrm(request, a, err);

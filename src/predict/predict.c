@@ -61,7 +61,7 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
 }
 
 lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
-                                 lk_step_options *out, lk_error *err) {
+                                lk_step_options *out, lk_error *err) {
 	*out = (lk_step_options){.exact = request->exact,
 	                         .no_contention = request->no_contention,
 	                         .jitter = request->jitter,
@@ -358,8 +358,8 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
                          lk_error *err) {
 	lk_step_options options;
 	LK_TRY(lk_predict_simulation(&answer->arena, request,
-	                       request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
-	                       err));
+	                             request->gpus > 0 ? (uint32_t)request->gpus : UINT32_MAX, &options,
+	                             err));
 	double saved_bytes;
 	LK_TRY(lk_predict_dlrm(&answer->arena, request, &options, &answer->step, &answer->p,
 	                       &saved_bytes, err));

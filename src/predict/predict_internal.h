@@ -229,7 +229,7 @@ typedef struct lk_caused {
 	bool cluster_changed;
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
-	lk_args args[LK_CAUSES_AT_ONCE]; /* hold texts of the request */
+	lk_args args[LK_CAUSES_AT_ONCE];  /* hold texts of the request */
 	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
 	const char *option;
 } lk_caused;

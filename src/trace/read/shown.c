@@ -102,7 +102,8 @@ lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char 
 	const struct shown_rank *rank = shown_rank_of(shown, pid);
 	uint32_t lane;
 	if (!rank || !rank->capture) return LK_OK;
-	bool host = strcmp(name, lk_stream_label(LK_STREAM_HOST)) == 0 || lk_begins_with(name, "thread");
+	bool host =
+		strcmp(name, lk_stream_label(LK_STREAM_HOST)) == 0 || lk_begins_with(name, "thread");
 	LK_TRY(shown_lane(rank->capture, !host, tid, &lane, err));
 	return shown_name(shown, rank->capture, name, &rank->capture->lanes.at[lane].name, err);
 }
