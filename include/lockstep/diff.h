@@ -31,7 +31,7 @@ typedef struct lk_diff_row {
 	double delta_s;                   /* after - before */
 	double share;                     /* delta_s over before's step */
 	double before_count, after_count; /* kernels per step; NAN for categories */
-	const char *state;                /* "new", "removed"; of a kernel whose work another one does in the
+	const char *state; /* "new", "removed"; of a kernel whose work another one does in the
 	                   * other run "replaced"; "" */
 } lk_diff_row;
 
@@ -40,8 +40,8 @@ typedef struct lk_diff_row {
 typedef struct lk_diff_operation {
 	const char *phase, *part, *kind, *shape, *group; /* as in lk_explain_operation */
 	const char *before_name, *after_name;            /* the longest kernel; "" none */
-	double before_s, after_s; /* of the step: what overlaps with other work counts once */
-	double delta_s, share;    /* as in lk_diff_row */
+	double before_s, after_s;           /* of the step: what overlaps with other work counts once */
+	double delta_s, share;              /* as in lk_diff_row */
 	double before_sum_s, after_sum_s;   /* of all durations */
 	double before_count, after_count;   /* per step */
 	double before_wait_s, after_wait_s; /* of before_s and after_s: waiting for the last rank */

@@ -111,10 +111,10 @@ typedef struct lk_explain_operation {
 	int ranks;         /* of the group; 0 not known */
 	double bytes;      /* of communication; 0 not known */
 	uint64_t count;
-	double time_ns;  /* sum of durations */
-	double own_ns;   /* of the steps' time: what no other operation has; see explain_operations.c */
-	double wait_ns;  /* of it: waiting for the last rank */
-	double flops;    /* of all; 0 not known */
+	double time_ns; /* sum of durations */
+	double own_ns;  /* of the steps' time: what no other operation has; see explain_operations.c */
+	double wait_ns; /* of it: waiting for the last rank */
+	double flops;   /* of all; 0 not known */
 } lk_explain_operation;
 
 /* Gaps of a stream between its kernels. */

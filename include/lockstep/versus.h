@@ -32,25 +32,25 @@ typedef struct lk_versus_part {
 
 /* Work that only one side has, or has another number of times. */
 typedef struct lk_versus_finding {
-	const char *state; /* "not expected", "more often", "less often", "missing" */
-	const char *what;  /* in words: "activations are computed again" */
+	const char *state;                  /* "not expected", "more often", "less often", "missing" */
+	const char *what;                   /* in words: "activations are computed again" */
 	const lk_diff_operation *operation; /* before: predicted, after: measured */
 } lk_versus_finding;
 
 /* What the step of another job would be like: a change of the job, or of its cluster. */
 typedef struct lk_versus_cause {
-	const char *cause;  /* "recompute_full" */
-	const char *what;   /* in words */
-	const char *option; /* as options of predict */
-	const char *check;  /* how to find out within a minute */
-	double share;       /* probability among those listed */
-	double step_time_s; /* predicted with it */
+	const char *cause;         /* "recompute_full" */
+	const char *what;          /* in words */
+	const char *option;        /* as options of predict */
+	const char *check;         /* how to find out within a minute */
+	double share;              /* probability among those listed */
+	double step_time_s;        /* predicted with it */
 	double time_off, work_off; /* what remains unexplained, over the step: of time, of work */
 } lk_versus_cause;
 
 typedef struct lk_versus {
 	const lk_prediction *predicted;
-	const char *job; /* as given */
+	const char *job;                                      /* as given */
 	double predicted_s, low_s, high_s, measured_s, ratio; /* measured over predicted */
 	bool inside;                                          /* the 80 % range of the prediction */
 	double predicted_mfu, measured_mfu; /* with the operations of the job; 0 not known */
@@ -64,7 +64,7 @@ typedef struct lk_versus {
 	const lk_versus_cause *causes; /* the likeliest first; none where nothing is to explain */
 	int cause_count;
 	double unchanged_time_off, unchanged_work_off; /* as of causes, of the job as stated */
-	int tried;            /* predictions that were made for the causes */
+	int tried;                                     /* predictions that were made for the causes */
 	const char *failed_check;
 } lk_versus;
 

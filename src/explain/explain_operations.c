@@ -80,11 +80,11 @@ enum { MEMO = 1 << 10 };
 struct operations {
 	lk_rank_work *work;
 	lk_work_kinds kinds;
-	uint8_t *named;                  /* [names] 1 + phase in a name; 0: not looked at */
-	uint8_t last;                    /* phase of the kernel before */
-	uint32_t memo[MEMO];             /* 1 + row of a hash of its key */
-	int64_t computing, copying;      /* until when earlier work has claimed the time */
-	size_t comm;                     /* the next of work->comms */
+	uint8_t *named;             /* [names] 1 + phase in a name; 0: not looked at */
+	uint8_t last;               /* phase of the kernel before */
+	uint32_t memo[MEMO];        /* 1 + row of a hash of its key */
+	int64_t computing, copying; /* until when earlier work has claimed the time */
+	size_t comm;                /* the next of work->comms */
 };
 
 static void order_numbers(double *numbers, int count) {
@@ -237,7 +237,8 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
                                  const struct lk_rank_operation *row, lk_explain_operation *out,
                                  lk_error *err) {
 	const struct lk_operation_key *key = &row->key;
-	const char *group = lk_capture_text(rank->capture, key->group), *of = strstr(group, " of rank ");
+	const char *group = lk_capture_text(rank->capture, key->group),
+			   *of = strstr(group, " of rank ");
 	*out = (lk_explain_operation){
 		.phase = lk_operation_phase(key->phase),
 		.part = lk_operation_part(key->kind, key->phase),
@@ -260,8 +261,10 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
 
 static int operations_by_key(const void *a, const void *b) {
 	const lk_explain_operation *x = a, *y = b;
-	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape},
-					  *const q[] = {y->phase, y->part, y->kind, y->group, y->shape};
+	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape}, *const q[] = {
+																				  y->phase, y->part,
+																				  y->kind, y->group,
+																				  y->shape};
 	for (int i = 0; i < 5; i++) {
 		int order = strcmp(p[i], q[i]);
 		if (order) return order;

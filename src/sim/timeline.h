@@ -37,18 +37,18 @@ typedef struct lk_slice {
 
 /* What slices say in addition to name, category and time, numbers and texts: in the order in which
  * trace files have them. X(name, member, text) */
-#define LK_SLICE_FACTS(X)  \
-	X("bytes", bytes, 0)   \
-	X("flops", flops, 0)   \
-	X("phase", phase, 1)   \
-	X("group", group, 1)   \
-	X("ranks", ranks, 0)   \
-	X("dtype", dtype, 1)   \
-	X("m", m, 0)           \
-	X("n", n, 0)           \
-	X("k", k, 0)           \
-	X("batch", batch, 0)   \
-	X("times", times, 0)   \
+#define LK_SLICE_FACTS(X) \
+	X("bytes", bytes, 0)  \
+	X("flops", flops, 0)  \
+	X("phase", phase, 1)  \
+	X("group", group, 1)  \
+	X("ranks", ranks, 0)  \
+	X("dtype", dtype, 1)  \
+	X("m", m, 0)          \
+	X("n", n, 0)          \
+	X("k", k, 0)          \
+	X("batch", batch, 0)  \
+	X("times", times, 0)  \
 	X("every_ps", every_ps, 0)
 
 /* An arrow from a slice to a later one: a message from send to receive. */

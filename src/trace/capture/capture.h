@@ -136,10 +136,10 @@ typedef struct lk_capture {
 	int64_t host_ns;         /* time 0 on the clock that counts from the host's start */
 	struct lk_capture *next; /* a further rank of the same file, owned; NULL: none */
 	uint32_t parts;          /* ranks that the file holds; 0: one */
-	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
+	bool emulated;  /* ran alone as one rank of a world: it synchronised with no other rank, and its
 	                  communication times mean nothing */
 	bool simulated; /* a step that was simulated: transfers without waiting, no calls of the host */
-	bool whole;    /* holds every communication from the program's start, as recordings do; a
+	bool whole;     /* holds every communication from the program's start, as recordings do; a
 	                  profiler's file may begin anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */

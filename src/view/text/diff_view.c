@@ -20,8 +20,7 @@ struct asked {
 
 #define CHANGED(member) LK_AT(lk_diff_row, member)
 
-/* A change with its sign. */
-static char *show_delta(double seconds, char *out, size_t size) {
+char *lk_show_delta(double seconds, char *out, size_t size) {
 	if (seconds > 0) *out++ = '+', size--;
 	lk_format_seconds(seconds, out, size);
 	return seconds > 0 ? out - 1 : out;
@@ -30,7 +29,7 @@ static char *show_delta(double seconds, char *out, size_t size) {
 static const lk_answer_field changed_fields[] = {
 	{"before_s", "before", CHANGED(before_s), .shown = lk_format_seconds},
 	{"after_s", "after", CHANGED(after_s), .shown = lk_format_seconds},
-	{"delta_s", "delta", CHANGED(delta_s), .shown = show_delta},
+	{"delta_s", "delta", CHANGED(delta_s), .shown = lk_show_delta},
 	{"share_of_step_pctg", "% of step", CHANGED(share), .per_cent = true, .shown = lk_tenths},
 	{"category", NULL, CHANGED(name)},
 	{"before_count", "n before", CHANGED(before_count), .shown = lk_tenths},
@@ -59,9 +58,9 @@ static lk_table *diff_view_kernels(const lk_diff *diff, bool people) {
 static const lk_answer_field work_fields[] = {
 	{"before_s", "before", WORK(before_s), .shown = lk_format_seconds},
 	{"after_s", "after", WORK(after_s), .shown = lk_format_seconds},
-	{"delta_s", "delta", WORK(delta_s), .shown = show_delta},
-	{"share_of_step_pctg", "%", WORK(share), .per_cent = true, .shown = lk_tenths},
-	{"before_count", "n", WORK(before_count), .shown = lk_tenths},
+	{"delta_s", "delta", WORK(delta_s), .shown = lk_show_delta},
+	{"share_of_step_pctg", "% of step", WORK(share), .per_cent = true, .shown = lk_tenths},
+	{"before_count", "n before", WORK(before_count), .shown = lk_tenths},
 	{"after_count", "n after", WORK(after_count), .shown = lk_tenths},
 	{"before_sum_s", "sum before", WORK(before_sum_s), .hidden = true},
 	{"after_sum_s", "sum after", WORK(after_sum_s), .hidden = true},

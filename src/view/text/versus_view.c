@@ -9,13 +9,7 @@
 #include "view/text/views.h"
 
 enum { PARTS = 10, FINDINGS = 6, CAUSES = 5 }; /* shown to people; explain -o json has all */
-static const double LEAST_PART = 1e-3;         /* of the predicted step: smaller differences are left out */
-
-static char *show_change(double seconds, char *out, size_t size) {
-	if (seconds > 0) *out++ = '+', size--;
-	lk_format_seconds(seconds, out, size);
-	return seconds > 0 ? out - 1 : out;
-}
+static const double LEAST_PART = 1e-3; /* of the predicted step: smaller differences are left out */
 
 /* "forward: products", "all_gather of tp: waiting" */
 static void find_part_name(const lk_subject *subject, lk_field_value *found) {
@@ -35,7 +29,7 @@ static void find_part_name(const lk_subject *subject, lk_field_value *found) {
 static const lk_answer_field part_fields[] = {
 	{"predicted_s", "predicted", PART(predicted_s), .shown = lk_format_seconds},
 	{"measured_s", "measured", PART(measured_s), .shown = lk_format_seconds},
-	{"delta_s", "difference", PART(delta_s), .shown = show_change},
+	{"delta_s", "difference", PART(delta_s), .shown = lk_show_delta},
 	{"share", "%", PART(share), .per_cent = true, .known = LK_MAYBE, .shown = lk_tenths},
 	{"name", "part of a step", LK_FIELD_TEXT, .get = find_part_name},
 	{"phase", NULL, PART(phase)},
@@ -81,19 +75,16 @@ static const lk_answer_record finding_record = {
 
 #define CAUSE(member) LK_AT(lk_versus_cause, member)
 static const lk_answer_field cause_fields[] = {
-	{"cause", NULL, CAUSE(cause)},
-	{"what", NULL, CAUSE(what)},
-	{"option", NULL, CAUSE(option)},
-	{"check", NULL, CAUSE(check)},
-	{"share", NULL, CAUSE(share)},
-	{"step_time_s", NULL, CAUSE(step_time_s)},
-	{"time_off", NULL, CAUSE(time_off)},
-	{"work_off", NULL, CAUSE(work_off)},
+	{"cause", NULL, CAUSE(cause)},       {"what", NULL, CAUSE(what)},
+	{"option", NULL, CAUSE(option)},     {"check", NULL, CAUSE(check)},
+	{"share", NULL, CAUSE(share)},       {"step_time_s", NULL, CAUSE(step_time_s)},
+	{"time_off", NULL, CAUSE(time_off)}, {"work_off", NULL, CAUSE(work_off)},
 };
 static const lk_answer_record cause_record = {
 	.name = "VersusCause",
 	.what = "A change of the job that would give such a step: its probability among those listed, "
-			"the step predicted with it, and what it leaves unexplained, of time and of work, over the step.",
+			"the step predicted with it, and what it leaves unexplained, of time and of work, over "
+			"the step.",
 	LK_RECORD(lk_versus_cause, cause_fields)};
 
 #define VERSUS(member) LK_AT(lk_versus, member)
@@ -116,14 +107,14 @@ static const lk_answer_field versus_fields[] = {
 	{"tried", NULL, VERSUS(tried)},
 	{"operations", NULL, LK_MANY(lk_versus, operations, operation_count, paired_record)},
 };
-const lk_answer_record lk_versus_record = {
-	.name = "Versus",
-	.what = "The step of the traces against that of the job.",
-	LK_RECORD(lk_versus, versus_fields)};
+const lk_answer_record lk_versus_record = {.name = "Versus",
+                                           .what =
+                                               "The step of the traces against that of the job.",
+                                           LK_RECORD(lk_versus, versus_fields)};
 
 /* ---- text ---- */
 
-static void put_steps(const lk_versus *versus, bool colour, FILE *out) {
+static void versus_put_steps(const lk_versus *versus, bool colour, FILE *out) {
 	char predicted[32], measured[32];
 	fprintf(out, "%s%s%s\n", lk_bold(colour), versus->sentence, lk_plain(colour));
 	if (versus->predicted_mfu > 0)
@@ -135,14 +126,14 @@ static void put_steps(const lk_versus *versus, bool colour, FILE *out) {
 	        lk_format_seconds(versus->measured_s, measured, sizeof measured));
 }
 
-static lk_status put_causes(const lk_versus *versus, FILE *out, lk_error *err) {
+static lk_status versus_put_causes(const lk_versus *versus, FILE *out, lk_error *err) {
 	char step[32], share[32], line[700];
 	if (versus->cause_count) fputs("\nwhat would give this step\n", out);
 	for (int i = 0; i < versus->cause_count && i < CAUSES; i++) {
 		const lk_versus_cause *cause = &versus->causes[i];
 		lk_text text = lk_text_begin(line, sizeof line);
-		int indent = fprintf(out, "%2d.  %6s  ", i + 1,
-		                     lk_percent(cause->share, share, sizeof share));
+		int indent =
+			fprintf(out, "%2d.  %6s  ", i + 1, lk_percent(cause->share, share, sizeof share));
 		lk_text_add(&text, "%s: %s a step", cause->what,
 		            lk_format_seconds(cause->step_time_s, step, sizeof step));
 		if (*cause->option) lk_text_add(&text, " (%.200s)", cause->option);
@@ -154,8 +145,9 @@ static lk_status put_causes(const lk_versus *versus, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status put_parts(const lk_versus *versus, bool colour, FILE *out, lk_error *err) {
-	static const char *const keys[] = {"predicted_s", "measured_s", "delta_s", "share", "name", NULL};
+static lk_status versus_put_parts(const lk_versus *versus, bool colour, FILE *out, lk_error *err) {
+	static const char *const keys[] = {"predicted_s", "measured_s", "delta_s",
+	                                   "share",       "name",       NULL};
 	static const lk_columns columns = {"parts", &part_record, .keys = keys, .people = true};
 	int count = 0;
 	while (count < versus->part_count && count < PARTS &&
@@ -170,7 +162,7 @@ static lk_status put_parts(const lk_versus *versus, bool colour, FILE *out, lk_e
 	return status;
 }
 
-static lk_status put_findings(const lk_versus *versus, FILE *out, lk_error *err) {
+static lk_status versus_put_findings(const lk_versus *versus, FILE *out, lk_error *err) {
 	char line[600], seconds[32];
 	if (versus->finding_count) fputs("\nwork that differs\n", out);
 	for (int i = 0; i < versus->finding_count && i < FINDINGS; i++) {
@@ -179,9 +171,9 @@ static lk_status put_findings(const lk_versus *versus, FILE *out, lk_error *err)
 		lk_text text = lk_text_begin(line, sizeof line);
 		lk_text_add(&text, "%s: %s, %s %s", finding->state, finding->what, of->phase, of->kind);
 		if (*of->shape) lk_text_add(&text, " of %.60s", of->shape);
-		lk_text_add(&text, ", %.0f a step instead of %.0f, %s", of->after_count, of->before_count,
-		            lk_format_seconds(fmax(of->before_sum_s, of->after_sum_s), seconds,
-		                              sizeof seconds));
+		lk_text_add(
+			&text, ", %.0f a step instead of %.0f, %s", of->after_count, of->before_count,
+			lk_format_seconds(fmax(of->before_sum_s, of->after_sum_s), seconds, sizeof seconds));
 		fputs("  - ", out);
 		LK_TRY(lk_put_wrapped(line, 4, 4, out, err));
 		fputc('\n', out);
@@ -190,10 +182,10 @@ static lk_status put_findings(const lk_versus *versus, FILE *out, lk_error *err)
 }
 
 lk_status lk_versus_report(const lk_versus *versus, bool colour, FILE *out, lk_error *err) {
-	put_steps(versus, colour, out);
-	LK_TRY(put_causes(versus, out, err));
-	LK_TRY(put_parts(versus, colour, out, err));
-	LK_TRY(put_findings(versus, out, err));
+	versus_put_steps(versus, colour, out);
+	LK_TRY(versus_put_causes(versus, out, err));
+	LK_TRY(versus_put_parts(versus, colour, out, err));
+	LK_TRY(versus_put_findings(versus, out, err));
 	fputc('\n', out);
 	return LK_OK;
 }
