@@ -59,9 +59,11 @@ typedef struct lk_run_log {
 	void *memory_owner;
 } lk_run_log;
 
-/* Read the request's only path as a log. *out is NULL, with LK_OK, where it is none: a trace,
- * several paths, or files that measure nothing. LK_ERR_MEMORY. */
-lk_status lk_run_log_try(const lk_explain_request *request, lk_run_log **out, lk_error *err);
+/* Whether the request's only path is a log: not a trace, nor several paths, nor a file that measures
+ * nothing. LK_ERR_MEMORY. */
+lk_status lk_run_log_asked(const lk_explain_request *request, bool *asked, lk_error *err);
+/* Read it. LK_ERR_INPUT: it is none; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_run_log_read(const lk_explain_request *request, lk_run_log **out, lk_error *err);
 /* Free an answer with all that it points to; accepts NULL. */
 void lk_run_log_free(lk_run_log *log);
 /* Print like lk_explain_print, with its errors (LK_ERR_...): the report as text, a table of the

@@ -7,8 +7,6 @@
 #include "cli/cli.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
-#include "lockstep/postmortem.h"
-#include "lockstep/run_log.h"
 
 /* Refuses options that show the steps of a single run. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
@@ -48,22 +46,6 @@ static lk_status show_runs(const lk_explain_request *request, lk_outputs *output
 	return diff_table_of(outputs->table, &outputs->table, err);
 }
 
-/* Shows what is left of a run that died or hangs. */
-static int explain_end(const lk_explain_request *request, const lk_outputs *outputs) {
-	const lk_verb_row *row = &lk_row_postmortem;
-	void *answer = NULL;
-	lk_error err = {0};
-	lk_status status = refuse_of_one(
-		request, outputs, "shows steps, but the files are left of a run that died or hangs",
-		"leave it out", &err);
-	if (status == LK_OK) status = row->ask(request, &answer, &err);
-	if (status != LK_OK) return cli_fail(&err);
-	int result = cli_show(row, request, answer, outputs);
-	cli_warn_failed(lk_verb_failed_check(row, answer));
-	row->free(answer);
-	return result;
-}
-
 /* Options that a log cannot answer. */
 static lk_status refuse_of_log(const lk_explain_request *request, const lk_outputs *outputs,
                                lk_error *err) {
@@ -75,14 +57,14 @@ static lk_status refuse_of_log(const lk_explain_request *request, const lk_outpu
 	return lk_hint(err, "give --table steps");
 }
 
-static int show_log(const lk_explain_request *request, lk_run_log *log, const lk_outputs *outputs) {
-	lk_error err = {0};
-	int result = refuse_of_log(request, outputs, &err) == LK_OK
-	                 ? cli_show(&lk_row_run_log, request, log, outputs)
-	                 : cli_fail(&err);
-	cli_warn_failed(lk_verb_failed_check(&lk_row_run_log, log));
-	lk_run_log_free(log);
-	return result;
+/* Options that the row which answers cannot act on. */
+static lk_status refuse_of_row(const lk_verb_row *row, const lk_explain_request *request,
+                               const lk_outputs *outputs, lk_error *err) {
+	if (row == &lk_row_run_log) return refuse_of_log(request, outputs, err);
+	if (row != &lk_row_postmortem) return LK_OK;
+	return refuse_of_one(request, outputs,
+	                     "shows steps, but the files are left of a run that died or hangs",
+	                     "leave it out", err);
 }
 
 int cli_explain(lk_args *args) {
@@ -90,25 +72,18 @@ int cli_explain(lk_args *args) {
 	lk_explain_request request;
 	lk_explanation *one = NULL;
 	lk_diff *two = NULL;
+	void *answer = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
-	bool ended = false, measured = false;
-	void *answer = NULL;
-	if (status == LK_OK) status = lk_measured_run_asked(&request, &measured, &err);
-	if (measured) row = &lk_row_measured_run;
-	if (status == LK_OK && request.job) status = row->ask(&request, &answer, &err);
-	else if (status == LK_OK) {
-		lk_run_log *log = NULL;
-		status = lk_postmortem_asked(&request, &ended, &err);
-		if (status == LK_OK && ended) return explain_end(&request, &outputs);
-		if (status == LK_OK) status = lk_run_log_try(&request, &log, &err);
-		if (log) return show_log(&request, log, &outputs);
-		if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
-	}
+	if (status == LK_OK) status = lk_verb_answering(&row, &request, &err);
+	if (status == LK_OK) status = refuse_of_row(row, &request, &outputs, &err);
+	if (status == LK_OK && (row != &lk_row_explain || request.job))
+		status = row->ask(&request, &answer, &err);
+	else if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (status != LK_OK) return cli_fail(&err);
 	if (two) row = &lk_row_diff;
 	if (!answer) answer = two ? (void *)two : one;

@@ -72,14 +72,13 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_outputs outputs;
 	lk_error err = {0};
 	cli_search search = {0};
-	bool post = false;
 	void *answer = NULL;
 	keep_memory();
 	lk_plan_defaults(&request);
 	lk_status status = plan_fill(args, team, &request, &outputs, speaks ? &search : NULL, &err);
-	if (status == LK_OK) status = lk_post_plan_asked(&request, &post, &err);
+	const lk_verb_row *row = &lk_row_plan;
+	if (status == LK_OK) status = lk_verb_answering(&row, &request, &err);
 	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
-	const lk_verb_row *row = post ? &lk_row_post_plan : &lk_row_plan;
 	/* Processes of a team end together: none of them stops its search alone. */
 	if (!team) cli_search_begin(&search, row->searches);
 	status = row->ask(&request, &answer, &err);

@@ -277,20 +277,29 @@ static lk_status make_log(run_log_work *work, const lk_explain_request *request,
 	return LK_OK;
 }
 
-lk_status lk_run_log_try(const lk_explain_request *request, lk_run_log **out, lk_error *err) {
+lk_status lk_run_log_asked(const lk_explain_request *request, bool *asked, lk_error *err) {
 	lk_measured run;
-	*out = NULL;
+	*asked = false;
 	if (!may_be_log(request)) return LK_OK;
 	lk_status status = lk_measured_read(request->traces[0], &run, err);
 	if (status == LK_ERR_INPUT || status == LK_ERR_IO) return LK_OK;
 	LK_TRY(status);
+	lk_measured_free(&run);
+	*asked = true;
+	return LK_OK;
+}
+
+lk_status lk_run_log_read(const lk_explain_request *request, lk_run_log **out, lk_error *err) {
+	lk_measured run;
+	*out = NULL;
+	LK_TRY(lk_measured_read(request->traces[0], &run, err));
 	run_log_work *work = calloc(1, sizeof *work);
 	if (!work) {
 		lk_measured_free(&run);
 		return lk_oom(err);
 	}
 	work->measured = run;
-	status = make_log(work, request, err);
+	lk_status status = make_log(work, request, err);
 	if (status == LK_OK) *out = &work->log;
 	else lk_run_log_free(&work->log);
 	return status;

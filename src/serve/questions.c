@@ -69,6 +69,10 @@ static lk_verb_input input_of(const lk_asked *asked, const lk_outputs *outputs) 
 static lk_status check_pictured(const lk_verb_row *row, const void *request, const lk_asked *asked,
                                 lk_error *err) {
 	const char *option = row->unpictured ? row->unpictured(request) : NULL;
+	if (wants_report(asked) && !row->report) {
+		lk_fail(err, LK_ERR_INPUT, NULL, "what the files hold has no page of its own");
+		return lk_hint(err, "ask for form=result");
+	}
 	if (!option || !wants_report(asked)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, option, "functions have no page");
 	return lk_hint(err, "leave it out, or ask for form=result");
@@ -101,6 +105,7 @@ static lk_status ask_by_row(const lk_verb_row *row, void *request, const lk_aske
 	LK_ASSERT(!path || row->files);
 	LK_TRY(lk_question_single(asked->args, "body", err));
 	LK_TRY(lk_verb_request(row, asked->args, 0, &input, request, err));
+	LK_TRY(lk_verb_answering(&row, request, err));
 	LK_TRY(check_pictured(row, request, asked, err));
 	LK_TRY(row->ask(request, &answer, err));
 	lk_status status = write_form(row, request, answer, &files, asked, err);

@@ -59,9 +59,17 @@ static void plan_row_times(const void *answer, FILE *out) {
 	fprintf(out, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
 }
 
+static lk_status plan_row_instead(const void *request, const lk_verb_row **row, lk_error *err) {
+	bool post = false;
+	LK_TRY(lk_post_plan_asked(request, &post, err));
+	if (post) *row = &lk_row_post_plan;
+	return LK_OK;
+}
+
 const lk_verb_row lk_row_plan = {
-	ROW_MEMBERS(plan, lk_plan), .report = plan_row_report, .emit = plan_row_emit,
-	.yes = plan_row_yes,        .times = plan_row_times,   .searches = "layouts",
+	ROW_MEMBERS(plan, lk_plan), .instead = plan_row_instead, .report = plan_row_report,
+	.emit = plan_row_emit,      .yes = plan_row_yes,         .times = plan_row_times,
+	.searches = "layouts",
 };
 
 /* ---- plan, of a step of post-training ---- */

@@ -73,6 +73,11 @@ static lk_status measured_run_row_print(const void *answer, const lk_outputs *ou
 	return lk_hint(err, "leave it out, or give the traces of the run");
 }
 
+static lk_status measured_run_row_report(const void *answer, lk_report_form form, const char *path,
+                                         FILE *out, lk_error *err) {
+	return lk_row_predict.report(answer, form, path, out, err);
+}
+
 static void measured_run_row_free(void *answer) {
 	lk_predict_free(answer);
 }
@@ -84,5 +89,6 @@ const lk_verb_row lk_row_measured_run = {
 	.ask = measured_run_row_ask,
 	.free = measured_run_row_free,
 	.print = measured_run_row_print,
+	.report = measured_run_row_report,
 	.failed_check = ROW_PLACE(lk_prediction, failed_check),
 };

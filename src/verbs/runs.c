@@ -58,8 +58,28 @@ static lk_status explain_row_files(const void *request, const void *answer,
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
 }
 
+/* Traces have a row of their own only where they come with a job; what else a run leaves is told
+ * apart by its content. */
+static lk_status explain_row_instead(const void *request, const lk_verb_row **row, lk_error *err) {
+	const lk_explain_request *r = request;
+	bool is = false;
+	if (r->job) {
+		LK_TRY(lk_measured_run_asked(r, &is, err));
+		if (is) *row = &lk_row_measured_run;
+		return LK_OK;
+	}
+	LK_TRY(lk_postmortem_asked(r, &is, err));
+	if (is) *row = &lk_row_postmortem;
+	else {
+		LK_TRY(lk_run_log_asked(r, &is, err));
+		if (is) *row = &lk_row_run_log;
+	}
+	return LK_OK;
+}
+
 const lk_verb_row lk_row_explain = {
 	ROW_MEMBERS(explain, lk_explanation),
+	.instead = explain_row_instead,
 	.files = explain_row_files,
 	.report = explain_row_report,
 };
@@ -82,6 +102,7 @@ const lk_verb_row lk_row_postmortem = {
 
 /* ---- explain, of a log ---- */
 
+ROW_ASK(run_log, lk_run_log, lk_run_log_read)
 ROW_FREE(run_log)
 
 static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs, bool colour,
@@ -91,6 +112,9 @@ static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs
 
 const lk_verb_row lk_row_run_log = {
 	.verb = &lk_explain_verb,
+	.defaults = explain_row_defaults,
+	.fill = explain_row_fill,
+	.ask = run_log_row_ask,
 	.free = run_log_row_free,
 	.print = run_log_row_print,
 	.failed_check = ROW_PLACE(lk_run_log, failed_check),

@@ -25,6 +25,10 @@ lk_status lk_verb_request(const lk_verb_row *row, lk_args *args, size_t index,
 	return row->fill ? row->fill(request, input, err) : LK_OK;
 }
 
+lk_status lk_verb_answering(const lk_verb_row **row, const void *request, lk_error *err) {
+	return (*row)->instead ? (*row)->instead(request, row, err) : LK_OK;
+}
+
 lk_status lk_verb_report(const lk_verb_row *row, const void *answer, const lk_outputs *outputs,
                          lk_error *err) {
 	LK_ASSERT(row->report || (!outputs->html && !outputs->charts));

@@ -44,12 +44,16 @@ enum { LK_VERB_PATHS = 2 };
 
 /* A verb. `request` is an object of verb->request_size bytes, `answer` what `ask` made. Functions
  * that may be NULL do nothing. */
-typedef struct lk_verb_row {
+typedef struct lk_verb_row lk_verb_row;
+struct lk_verb_row {
 	const lk_verb *verb;
 	void (*defaults)(void *request); /* of a request of zeros; may be NULL */
 	/* Takes over operands, launch words and the rest of `input`, after the options. LK_ERR_INPUT:
 	 * an operand that contradicts an option. May be NULL. */
 	lk_status (*fill)(void *request, const lk_verb_input *input, lk_error *err);
+	/* Sets `row` to the row that answers a request in this one's stead, by what it asks or by what
+	 * its files are. May be NULL. */
+	lk_status (*instead)(const void *request, const lk_verb_row **row, lk_error *err);
 	/* The errors of the verb. `answer` is NULL after a failure. */
 	lk_status (*ask)(const void *request, void **answer, lk_error *err);
 	void (*free)(void *answer); /* accepts NULL */
@@ -81,14 +85,13 @@ typedef struct lk_verb_row {
 	size_t failed_check;  /* 1 + offset of failed_check in the answer; 0: it has none */
 	int format;           /* the format where --output is not given */
 	const char *searches; /* what a search goes through, in the plural; NULL: it is no search */
-} lk_verb_row;
+};
 
 extern const lk_verb_row lk_row_predict, lk_row_simulate, lk_row_compose, lk_row_collective,
 	lk_row_validate; /* predictions.c */
 extern const lk_verb_row lk_row_plan, lk_row_post_plan, lk_row_rent, lk_row_shard,
-	lk_row_jobs; /* decisions.c; post_plan: plan, where lk_post_plan_asked says so */
-/* runs.c; explain: postmortem where lk_postmortem_asked says so, run_log where lk_run_log_try finds
- * a log */
+	lk_row_jobs; /* decisions.c; post_plan: plan of a step of post-training */
+/* runs.c; instead of explain: postmortem, run_log, and lk_row_measured_run */
 extern const lk_verb_row lk_row_explain, lk_row_postmortem, lk_row_run_log, lk_row_diff,
 	lk_row_whatif, lk_row_replay, lk_row_stalls;
 extern const lk_verb_row lk_row_devices, lk_row_models, lk_row_machines; /* lists.c */
@@ -101,6 +104,9 @@ lk_verb_input lk_verb_words(const lk_args *args, const lk_outputs *outputs);
  * LK_ERR_INPUT. */
 lk_status lk_verb_request(const lk_verb_row *row, lk_args *args, size_t index,
                           const lk_verb_input *input, void *request, lk_error *err);
+
+/* The row that answers a filled request: often the same (lk_verb_row.instead). */
+lk_status lk_verb_answering(const lk_verb_row **row, const void *request, lk_error *err);
 
 /* Writes the report and its charts where the outputs name files for them. LK_ERR_IO;
  * LK_ERR_MEMORY; LK_ERR_INPUT: an ending that no format has. */

@@ -90,6 +90,7 @@ static lk_status reply_row(lk_reply *reply, const lk_verb_row *row, lk_args *arg
 	input.text = text->at;
 	input.text_size = text->size;
 	LK_TRY(lk_verb_request(row, args, 0, &input, request, err));
+	LK_TRY(lk_verb_answering(&row, request, err));
 	LK_TRY(row->ask(request, &answer, err));
 	/* Columns are borrowed from a simulation: it lives as long as the reply. */
 	if (row == &lk_row_simulate) reply->simulation = answer;
