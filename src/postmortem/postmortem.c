@@ -80,9 +80,14 @@ static lk_status look_at_head(struct look *look, lk_stream *in, const char *path
 	memcpy(head, bytes, size);
 	head[size] = '\0';
 	look->pickle = lk_pickle_is(head, size);
-	if (!look->pickle && is_text(head, size)) return form_of_log(path, &look->form, err);
 	lk_trace_kind kind = lk_trace_kind_of(head, size);
 	look->trace = !look->pickle && kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON;
+	/* "[0]: ..." of a log may be the begin of a list of events to the readers of traces */
+	bool bracket = head[strspn(head, " \t\r\n")] == '[';
+	if (!look->pickle && (bracket || !look->trace) && is_text(head, size)) {
+		look->trace = false;
+		return form_of_log(path, &look->form, err);
+	}
 	if (!look->trace) look->form = form_of_document(head, size);
 	return LK_OK;
 }
