@@ -158,18 +158,35 @@ static void add_kinds_held(lk_text *text, const lk_mortem *work,
 	if (said) lk_text_add(text, ".");
 }
 
+static bool has_failed(const lk_postmortem_memory *memory) {
+	return !isnan(memory->requested_bytes) || strcmp(memory->source, "memory snapshot") != 0;
+}
+
+/* The ranks that failed, in the order of the log, each once; of one alone the rest has said it. */
+static void add_failed_ranks(lk_text *text, const lk_mortem *work, int failures) {
+	int said = 0;
+	for (size_t i = 0; i < work->memory.count && failures > 1; i++) {
+		const lk_postmortem_memory *memory = &work->memory.at[i];
+		bool again = memory->rank < 0 || !has_failed(memory);
+		for (size_t k = 0; k < i && !again; k++)
+			again = work->memory.at[k].rank == memory->rank && has_failed(&work->memory.at[k]);
+		if (again || said > 64) continue;
+		lk_text_add(text, "%s%d", said++ ? ", " : " Ranks that ran out of memory: ", memory->rank);
+	}
+	if (said) lk_text_add(text, "%s.", said > 64 ? " ..." : "");
+	else if (failures > 1) lk_text_add(text, " %d messages in all.", failures);
+}
+
 lk_status lk_mortem_diagnose_memory(lk_mortem *work, lk_error *err) {
 	char line[900];
 	lk_text text = lk_text_begin(line, sizeof line);
 	int failures = 0;
-	for (size_t i = 0; i < work->memory.count; i++)
-		failures += !isnan(work->memory.at[i].requested_bytes) ||
-		            strcmp(work->memory.at[i].source, "memory snapshot") != 0;
+	for (size_t i = 0; i < work->memory.count; i++) failures += has_failed(&work->memory.at[i]);
 	work->result.cause = failures ? "out of memory" : "memory";
 	const lk_postmortem_memory *worst = worst_memory(work);
 	add_cause(&text, worst);
 	add_kinds_held(&text, work, worst);
-	if (failures > 1) lk_text_add(&text, " %d messages in all.", failures);
+	add_failed_ranks(&text, work, failures);
 	work->result.diagnosis = lk_arena_strdup(&work->arena, line);
 	return work->result.diagnosis ? LK_OK : lk_oom(err);
 }

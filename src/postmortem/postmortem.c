@@ -2,6 +2,7 @@
  * the file of their form. Only regular files are looked at: a pipe is a trace's. */
 #include "postmortem/postmortem.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,53 +55,56 @@ static lk_mortem_form form_of_text(const char *text, size_t size) {
 	return lk_mortem_has_timeouts(text, size) ? LK_MORTEM_TIMEOUTS : LK_MORTEM_NONE;
 }
 
-static lk_mortem_form form_of_log(const char *path) {
+/* A text that is too long has no form. */
+static lk_status form_of_log(const char *path, lk_mortem_form *form, lk_error *err) {
 	char *text;
 	size_t size;
-	if (lk_stream_slurp(path, LK_MORTEM_LOG_BYTES, &text, &size, NULL) != LK_OK)
-		return LK_MORTEM_NONE;
-	lk_mortem_form form = form_of_text(text, size);
+	lk_status status = lk_stream_slurp(path, LK_MORTEM_LOG_BYTES, &text, &size, err);
+	if (status != LK_OK) return status == LK_ERR_INPUT ? LK_OK : status;
+	*form = form_of_text(text, size);
 	free(text);
-	return form;
+	return LK_OK;
 }
 
-/* What cannot be opened has no form: the reader of traces says why. `trace`: it is one. */
-static lk_mortem_form form_of_file(const char *path, bool *trace) {
-	struct stat status;
-	lk_stream *in;
-	lk_mortem_form form = LK_MORTEM_NONE;
+/* What a file is. */
+struct look {
+	lk_mortem_form form;
+	bool trace, pickle;
+};
+
+static lk_status look_at_head(struct look *look, lk_stream *in, const char *path, char *head,
+                              lk_error *err) {
 	const char *bytes;
 	size_t size;
-	*trace = false;
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return form;
-	if (lk_stream_open(path, &in, NULL) != LK_OK) return form;
-	char *head = malloc(HEAD + 1);
-	bool good = head && lk_stream_peek(in, HEAD, &bytes, &size, NULL) == LK_OK;
-	if (good) {
-		memcpy(head, bytes, size);
-		head[size] = '\0';
-		bool pickle = lk_pickle_is(head, size);
-		bool text = !pickle && is_text(head, size);
-		lk_trace_kind kind = lk_trace_kind_of(head, size);
-		*trace = !pickle && !text && kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON;
-		if (text) form = form_of_log(path);
-		else if (!*trace) form = form_of_document(head, size);
+	LK_TRY(lk_stream_peek(in, HEAD, &bytes, &size, err));
+	memcpy(head, bytes, size);
+	head[size] = '\0';
+	look->pickle = lk_pickle_is(head, size);
+	lk_trace_kind kind = lk_trace_kind_of(head, size);
+	look->trace = !look->pickle && kind != LK_TRACE_OTHER && kind != LK_TRACE_OTHER_JSON;
+	/* "[0]: ..." of a log may be the begin of a list of events to the readers of traces */
+	bool bracket = head[strspn(head, " \t\r\n")] == '[';
+	if (!look->pickle && (bracket || !look->trace) && is_text(head, size)) {
+		look->trace = false;
+		return form_of_log(path, &look->form, err);
 	}
-	free(head);
-	lk_stream_close(in);
-	return form;
+	if (!look->trace) look->form = form_of_document(head, size);
+	return LK_OK;
 }
 
-static bool is_pickle(const char *path) {
+static lk_status look_at(const char *path, struct look *look, lk_error *err) {
 	struct stat status;
 	lk_stream *in;
-	const char *head;
-	size_t size;
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-	if (lk_stream_open(path, &in, NULL) != LK_OK) return false;
-	bool is = lk_stream_peek(in, 3, &head, &size, NULL) == LK_OK && lk_pickle_is(head, size);
+	*look = (struct look){LK_MORTEM_NONE, false, false};
+	if (stat(path, &status) != 0)
+		return lk_fail(err, LK_ERR_IO, path, "cannot open: %s", strerror(errno));
+	if (!S_ISREG(status.st_mode)) return LK_OK;
+	LK_TRY(lk_stream_open(path, &in, err));
+	char *head = malloc(HEAD + 1);
+	lk_status result = head ? look_at_head(look, in, path, head, err) : lk_oom(err);
+	free(head);
 	lk_stream_close(in);
-	return is;
+	return result;
 }
 
 typedef LK_VEC(lk_mortem_file) mortem_files;
@@ -113,26 +117,41 @@ static lk_status add_file(lk_mortem *work, mortem_files *files, const char *path
 	return lk_last(files)->path ? LK_OK : lk_oom(err);
 }
 
-/* The files of a folder with the form of the first that has one; none if a trace comes first. */
+/* Whether a failure to look at a file is the answer. */
+static bool must_tell(const lk_mortem *work, lk_status status) {
+	return status == LK_ERR_MEMORY || (status != LK_OK && work->asked);
+}
+
+/* The files of a folder with the form of the first that has one; none if a trace comes first. A
+ * file that cannot be read is an error only where others have a form: of traces their reader knows
+ * which files it needs. */
+static lk_status add_listed(lk_mortem *work, mortem_files *files, const char *folder,
+                            lk_listing *listing, lk_error *err) {
+	lk_mortem_form form = LK_MORTEM_NONE;
+	lk_error unread = {.status = LK_OK};
+	for (size_t i = 0; i < listing->count; i++) {
+		struct look look;
+		lk_error failed;
+		if (listing->names[i][0] == '.') continue;
+		char *path = lk_arena_printf(&listing->arena, "%s/%s", folder, listing->names[i]);
+		if (!path) return lk_oom(err);
+		if (look_at(path, &look, &failed) != LK_OK) unread = failed;
+		if (form == LK_MORTEM_NONE && look.trace) return LK_OK;
+		if (form == LK_MORTEM_NONE) form = look.form;
+		if (form == LK_MORTEM_NONE || look.form != form) continue;
+		LK_TRY(add_file(work, files, path, form, err));
+	}
+	bool needed = unread.status == LK_ERR_MEMORY ||
+	              (unread.status == LK_ERR_IO && (form != LK_MORTEM_NONE || work->asked));
+	return needed ? lk_fail_as(err, &unread) : LK_OK;
+}
+
 static lk_status add_folder(lk_mortem *work, mortem_files *files, const char *folder,
                             lk_error *err) {
 	lk_listing listing;
-	lk_mortem_form form = LK_MORTEM_NONE;
-	bool trace = false;
-	if (lk_listing_read(folder, NULL, &listing, NULL) != LK_OK) return LK_OK;
-	lk_status status = LK_OK;
-	for (size_t i = 0; i < listing.count && status == LK_OK && !trace; i++) {
-		if (listing.names[i][0] == '.') continue;
-		char *path = lk_arena_printf(&listing.arena, "%s/%s", folder, listing.names[i]);
-		if (!path) status = lk_oom(err);
-		lk_mortem_form found = path ? form_of_file(path, &trace) : LK_MORTEM_NONE;
-		if (found == LK_MORTEM_NONE || (form != LK_MORTEM_NONE && found != form)) {
-			trace &= form == LK_MORTEM_NONE;
-			continue;
-		}
-		form = found;
-		status = add_file(work, files, path, form, err);
-	}
+	lk_status status = lk_listing_read(folder, NULL, &listing, err);
+	if (status != LK_OK) return must_tell(work, status) ? status : LK_OK;
+	status = add_listed(work, files, folder, &listing, err);
 	lk_listing_free(&listing);
 	return status;
 }
@@ -146,15 +165,18 @@ static lk_status find_files(lk_mortem *work, mortem_files *files, const char **o
 	for (int i = 0; i < work->request->trace_count; i++) {
 		const char *path = work->request->traces[i];
 		struct stat status;
-		bool trace;
 		size_t before = files->count;
 		if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
 			LK_TRY(add_folder(work, files, path, err));
 		} else {
-			lk_mortem_form form = form_of_file(path, &trace);
+			struct look look;
+			lk_status looked = look_at(path, &look, err);
+			if (must_tell(work, looked)) return looked;
+			/* What cannot be read has no form: the reader of traces says why. */
+			if (looked != LK_OK) look.form = LK_MORTEM_NONE;
 			/* No trace is a pickle: the reader of snapshots says what is wrong with it. */
-			if (form == LK_MORTEM_NONE && is_pickle(path)) form = LK_MORTEM_SNAPSHOT;
-			if (form != LK_MORTEM_NONE) LK_TRY(add_file(work, files, path, form, err));
+			else if (look.form == LK_MORTEM_NONE && look.pickle) look.form = LK_MORTEM_SNAPSHOT;
+			if (look.form != LK_MORTEM_NONE) LK_TRY(add_file(work, files, path, look.form, err));
 		}
 		if (files->count == before) *others = path;
 	}
@@ -282,6 +304,7 @@ lk_status lk_postmortem_read(const lk_explain_request *request, lk_postmortem **
 	*out = NULL;
 	if (!work) return lk_oom(err);
 	work->request = request;
+	work->asked = true;
 	work->result.memory_owner = work;
 	lk_status status = refuse_options(request, err);
 	if (status == LK_OK) status = find_files(work, &files, &others, err);

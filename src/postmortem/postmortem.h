@@ -12,6 +12,7 @@ typedef struct lk_mortem {
 	lk_postmortem result; /* first: the result is the work */
 	lk_arena arena;
 	const lk_explain_request *request;
+	bool asked; /* its files are what a run left: what cannot be read is an error */
 	LK_VEC(lk_postmortem_memory) memory;
 	LK_VEC(lk_postmortem_holder) kinds;
 	LK_VEC(lk_postmortem_holder) holders;

@@ -46,7 +46,8 @@ VERBS = {
     "predict": in_formats(f"predict {JOB} --gbs 64", f"--dp 8 {PAGE}", "--trace out/t.json.gz", "--graph out/g.json --chakra out/c", "--charts out/c.svg",
                           "-o sqlite -f out/p.db") + [f"predict {JOB},16 --dp 8 --gbs 8", "predict --model Hermes-3-Llama-3.1-8B --gpu a100-sxm-40 --gpus 8 --gbs 8 --seq 4096 --tp 1 --pp 1 --zero 0", f"predict --model gpt2-xl --cluster {data}/forms/0.1.0/cluster.json --gbs 64", "predict --model dlrm-ddp --gpu v100-sxm-32 --gpus 4 -o md"],
     "plan": in_formats(f"plan {JOB} --gbs 64 --threads 1", PAGE) + [f"plan {JOB} --gbs 64"],
-    "explain": in_formats(f"explain {TRACE}", PAGE, "-o sqlite -f out/e.db", "--trace out/t.pftrace") + [f"explain {RECORDING} -o json"],
+    "explain": in_formats(f"explain {TRACE}", PAGE, "-o sqlite -f out/e.db", "--trace out/t.pftrace") + [f"explain {RECORDING} -o json"] +
+        [f"explain {data}/{left}" for left in ("snapshot.pickle -o json", "hang -o csv", "oom.log")],
     "replay": in_formats(f"replay {TRACE}", "--graph out/g.json.gz", "--overheads-out out/o.csv"),
     "whatif": in_formats(f"whatif {TRACE}", PAGE) + ["whatif ../step.json --gpu a100-sxm-80 --set link=2x --graph out/g.json"],
     "diff": in_formats(f"diff {data}/trace_before.json {data}/trace_after.json"),
