@@ -346,7 +346,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched;
 	out->framework = lk_emit_framework(request->job.emit, asked->launch.framework);
 	LK_TRY(read_stacks(request, base, launched ? asked->job.stack : "", out, err));
-	lk_space_find_lacks(out);
+	lk_space_find_lacks(asked, out);
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
 	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
 	LK_TRY(read_ints(request->vp, base->vp, 1, LK_MOST_CHUNKS, "--vp", &out->vp, err));

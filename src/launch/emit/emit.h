@@ -32,6 +32,8 @@ const char *lk_emit_framework(const char *target, const char *read);
 const char *lk_emit_stacks(const char *framework);
 /* Why a framework cannot run a layout, and what to do; NULL: it can. The job need not be complete. */
 const char *lk_emit_lacks(const char *framework, const lk_job *job);
+/* Whether a framework's keys can state a fact, "pp"; `keys`: those of what was read, NULL: all can be. */
+bool lk_emit_states(const lk_key *const *keys, const char *fact);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
