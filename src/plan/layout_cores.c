@@ -74,30 +74,6 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	return true;
 }
 
-void lk_space_find_lacks(const lk_asked *asked, lk_space *space) {
-	const lk_key *const *keys = asked->launch.keys;
-	bool runs = false;
-	space->auto_tp = keys != NULL;
-	space->no_tp = !lk_emit_states(keys, "tp");
-	space->no_pp = !lk_emit_states(keys, "pp");
-	space->no_vp = !lk_emit_states(keys, "vp");
-	space->no_cp = !lk_emit_states(keys, "cp");
-	space->no_ep = !lk_emit_states(keys, "ep");
-	for (int stack = 0; space->framework && stack < space->stack_count; stack++)
-		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
-			lk_job plain = space->base;
-			plain.tp = plain.pp = plain.cp = plain.ep = plain.vp = 1;
-			plain.schedule = LK_SCHED_1F1B;
-			plain.sharding = (lk_sharding)kind;
-			lk_copy(plain.stack, sizeof plain.stack, space->stacks[stack]);
-			space->lacks[stack][kind] = lk_emit_lacks(space->framework, &plain) != NULL;
-			runs |= !space->lacks[stack][kind];
-		}
-	if (runs) return;
-	space->framework = NULL; /* whatever the layout */
-	memset(space->lacks, 0, sizeof space->lacks);
-}
-
 /* Whether what was read can state a degree, or the user did. */
 static bool space_states(bool lacks, const lk_axis *axis, int degree) {
 	return degree <= 1 || !lacks || axis->said;
@@ -378,8 +354,8 @@ void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out)
 	lk_axis all;
 	core_shardings(space, core, &all);
 	/* deepspeed/runtime/engine.py: AutoTP asserts a stage of 2 at most */
-	bool auto_tp = space->auto_tp && core->tp > 1 &&
-	               strcmp(space->stacks[core->stack], "deepspeed") == 0;
+	bool auto_tp =
+		space->auto_tp && core->tp > 1 && strcmp(space->stacks[core->stack], "deepspeed") == 0;
 	*out = all;
 	if ((!space->framework && !auto_tp) || space->zero.count) return;
 	out->count = 0;

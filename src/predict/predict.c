@@ -379,7 +379,9 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	lk_step_options options;
 	lk_step *step = &a->step;
 	LK_TRY(lk_request_check_job(request, &asked->job, err));
-	if (emit) LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster, &a->emitted, err));
+	if (emit)
+		LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster,
+		                    &a->emitted, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
 	options.update = update;

@@ -203,7 +203,7 @@ const char *lk_llama_factory_lacks(const lk_job *job) {
 		return "tensor, context and expert parallelism are those of Megatron-Core; add --stack "
 			   "megatron";
 	if (files_deepspeed(job) && job->sharding == LK_SHARD_ZERO1)
-		return "it has no configuration of ZeRO 1; add --zero 2 or --zero 3"; /* examples/deepspeed */
+		return "examples/deepspeed has no ZeRO 1; add --zero 2 or --zero 3";
 	return files_trainer_lacks(job, lk_emit_optimizer(job));
 }
 
