@@ -174,9 +174,9 @@ typedef struct lk_plan_count {
 	const char *in_fp8;  /* the best layout with the numbers that DeepSeek-V3 was trained in, where
 	                        experts are of more GPUs than a node and nothing is said of the numbers;
 	                        else NULL */
-	const char *in_software; /* where software was named or read: the step with other software, where
-	                            that is faster by more than the range of the first choice, and how to
-	                            ask for it; else NULL */
+	const char *in_software; /* other software, where one was named or read and another is faster by
+	                            more than the range of the first choice: its step, and how to ask
+	                            for it; else NULL */
 	/* how it was found */
 	uint64_t layouts;   /* in the space */
 	uint64_t bounded;   /* of them, those whose bounds were computed: all, but for --exhaustive */

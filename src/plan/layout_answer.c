@@ -390,6 +390,7 @@ static lk_status answer_in_software(const lk_plan_request *request, const lk_ask
 	if (!other || !free_of) return lk_oom(err);
 	*free_of = *asked;
 	free_of->launch.framework = one.job.emit = NULL;
+	free_of->launch.keys = NULL;
 	one.top = 1;
 	one.fixed_switches = true;
 	one.exhaustive = false;

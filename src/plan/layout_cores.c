@@ -74,26 +74,19 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	return true;
 }
 
-void lk_space_find_lacks(lk_space *space) {
-	bool runs = false;
-	for (int stack = 0; space->framework && stack < space->stack_count; stack++)
-		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
-			lk_job plain = space->base;
-			plain.tp = plain.pp = plain.cp = plain.ep = plain.vp = 1;
-			plain.schedule = LK_SCHED_1F1B;
-			plain.sharding = (lk_sharding)kind;
-			lk_copy(plain.stack, sizeof plain.stack, space->stacks[stack]);
-			space->lacks[stack][kind] = lk_emit_lacks(space->framework, &plain) != NULL;
-			runs |= !space->lacks[stack][kind];
-		}
-	if (runs) return;
-	space->framework = NULL; /* whatever the layout */
-	memset(space->lacks, 0, sizeof space->lacks);
+/* Whether what was read can state a degree, or the user did. */
+static bool space_states(bool lacks, const lk_axis *axis, int degree) {
+	return degree <= 1 || !lacks || axis->said;
 }
 
 /* Whether the framework that was named or read runs these degrees, with any sharding. */
 static bool framework_runs(const lk_space *space, const lk_core *core) {
-	if (!space->framework) return true;
+	bool states = space_states(space->no_tp, &space->tp, core->tp) &&
+	              space_states(space->no_pp, &space->pp, core->pp) &&
+	              space_states(space->no_vp, &space->vp, core->vp) &&
+	              space_states(space->no_cp, &space->cp, core->cp) &&
+	              space_states(space->no_ep, &space->ep, core->ep);
+	if (!states || !space->framework) return states;
 	lk_job job = space->base;
 	job.tp = core->tp;
 	job.pp = core->pp;
@@ -360,11 +353,16 @@ static void core_shardings(const lk_space *space, const lk_core *core, lk_axis *
 void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out) {
 	lk_axis all;
 	core_shardings(space, core, &all);
+	/* deepspeed/runtime/engine.py: AutoTP asserts a stage of 2 at most */
+	bool auto_tp =
+		space->auto_tp && core->tp > 1 && strcmp(space->stacks[core->stack], "deepspeed") == 0;
 	*out = all;
-	if (!space->framework || space->zero.count) return;
+	if ((!space->framework && !auto_tp) || space->zero.count) return;
 	out->count = 0;
-	for (int i = 0; i < all.count; i++)
-		if (!space->lacks[core->stack][all.at[i]]) lk_axis_add(out, all.at[i]);
+	for (int i = 0; i < all.count; i++) {
+		bool third = auto_tp && all.at[i] == LK_SHARD_ZERO3;
+		if (!third && !space->lacks[core->stack][all.at[i]]) lk_axis_add(out, all.at[i]);
+	}
 }
 
 lk_status lk_space_complete(const lk_space *space, lk_job *job, lk_error *err) {

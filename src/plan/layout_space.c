@@ -226,6 +226,31 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
 	return check_code(request, base, out, err);
 }
 
+/* What the framework of the space does not run; none that could run nothing. */
+static void find_lacks(const lk_asked *asked, lk_space *space) {
+	const lk_key *const *keys = asked->launch.keys;
+	bool runs = false;
+	space->auto_tp = keys != NULL;
+	space->no_tp = !lk_emit_states(keys, "tp");
+	space->no_pp = !lk_emit_states(keys, "pp");
+	space->no_vp = !lk_emit_states(keys, "vp");
+	space->no_cp = !lk_emit_states(keys, "cp");
+	space->no_ep = !lk_emit_states(keys, "ep");
+	for (int stack = 0; space->framework && stack < space->stack_count; stack++)
+		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
+			lk_job plain = space->base;
+			plain.tp = plain.pp = plain.cp = plain.ep = plain.vp = 1;
+			plain.schedule = LK_SCHED_1F1B;
+			plain.sharding = (lk_sharding)kind;
+			lk_copy(plain.stack, sizeof plain.stack, space->stacks[stack]);
+			space->lacks[stack][kind] = lk_emit_lacks(space->framework, &plain) != NULL;
+			runs |= !space->lacks[stack][kind];
+		}
+	if (runs) return;
+	space->framework = NULL; /* whatever the layout */
+	memset(space->lacks, 0, sizeof space->lacks);
+}
+
 /* ---- default values ---- */
 
 int lk_space_domain(const lk_cluster *cluster) {
@@ -346,7 +371,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched;
 	out->framework = lk_emit_framework(request->job.emit, asked->launch.framework);
 	LK_TRY(read_stacks(request, base, launched ? asked->job.stack : "", out, err));
-	lk_space_find_lacks(out);
+	find_lacks(asked, out);
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
 	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
 	LK_TRY(read_ints(request->vp, base->vp, 1, LK_MOST_CHUNKS, "--vp", &out->vp, err));

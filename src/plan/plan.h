@@ -64,9 +64,11 @@ typedef struct lk_space {
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
-	const char *framework;   /* whose jobs alone are searched; NULL: any */
+	const char *framework;                  /* whose jobs alone are searched; NULL: any */
+	bool no_tp, no_pp, no_vp, no_cp, no_ep; /* what was read has no key for the degree */
+	bool auto_tp; /* of a trainer: DeepSpeed divides weights itself, not with ZeRO 3 */
 	bool lacks[LK_STACKS][LK_SHARD_ZERO3 + 1]; /* shardings that it does not run */
-	bool any_software;       /* no software is named: see lk_space_adds */
+	bool any_software;                         /* no software is named: see lk_space_adds */
 	bool usual_software;     /* of several, a layout has the one that runs it where none is named */
 	double slowest_s;        /* layouts with a longer bound are of no interest */
 	bool by_energy;          /* rank layouts by energy; else by time */
@@ -105,8 +107,6 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
                         lk_error *err);
 /* Cores whose degrees divide as they must; lk_space_job tells whether a job can run at all.
  * Neighbours differ only in vp, schedule and split where possible. */
-/* What the framework of the space does not run; none that could run nothing. */
-void lk_space_find_lacks(lk_space *space);
 lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err);
 /* Whether two cores differ only in vp, schedule and split: then their layers are the same. */
 bool lk_cores_alike(const lk_core *a, const lk_core *b);

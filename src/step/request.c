@@ -53,7 +53,8 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	}
 	if (request->script) LK_TRY(lk_launch_script(arena, request->script, &given, &launch, err));
 	else if (request->config) LK_TRY(lk_launch_file(arena, request->config, &given, &launch, err));
-	else if (text) LK_TRY(lk_launch_text(arena, text, strlen(text), "launch line", NULL, &launch, err));
+	else if (text)
+		LK_TRY(lk_launch_text(arena, text, strlen(text), "launch line", NULL, &launch, err));
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));
@@ -368,7 +369,7 @@ lk_status lk_request_source(lk_arena *arena, const lk_predict_request *request,
 	struct stat info;
 	*out = NULL;
 	if (!lk_request_launched(request)) return LK_OK;
-	bool here = file && stat(file, &info) == 0; /* else it is the line itself, in quotes */
+	bool here = file && stat(file, &info) == 0;       /* else it is the line itself, in quotes */
 	if (here && !S_ISREG(info.st_mode)) return LK_OK; /* a pipe was read */
 	lk_source *source = LK_NEW(arena, lk_source);
 	lk_predict_request *kept = LK_NEW(arena, lk_predict_request);

@@ -72,7 +72,8 @@ lk_status lk_step_emit(lk_arena *arena, const char *target, const lk_source *sou
 	const char *note;
 	bool whole, edits = lk_emit_edits(target, &whole);
 	if (edits && !source) {
-		lk_fail(err, LK_ERR_INPUT, "--emit", "no file or launch line was given that could be edited");
+		lk_fail(err, LK_ERR_INPUT, "--emit",
+		        "no file or launch line was given that could be edited");
 		return lk_hint(err, "give one, or name what to write, for instance --emit megatron");
 	}
 	lk_error none = {0}; /* a new text takes the place of an edit that cannot be made */

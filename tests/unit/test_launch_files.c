@@ -1004,9 +1004,10 @@ static void scripts(void **state) {
 	     .holds = "gpus=2",
 	     .assumes = "line 1: secret.sh, which the script reads, is not here"},
 		{{"s/run.sh\nbash absent.sh 4\n"},
-	     .refused = "no command starts torchrun, srun, mpirun, deepspeed, accelerate, composer, axolotl, "
-	                "llamafactory-cli, lmf, trl, automodel, swift, megatron, litgpt, nemo or python; "
-	                "it runs absent.sh, which is not here: put that file next to it"},
+	     .refused =
+	         "no command starts torchrun, srun, mpirun, deepspeed, accelerate, composer, axolotl, "
+	         "llamafactory-cli, lmf, trl, automodel, swift, megatron, litgpt, nemo or python; "
+	         "it runs absent.sh, which is not here: put that file next to it"},
 		{{"s/loop.sh\nbash loop.sh\n"}, .refused = "scripts read one another too many times"},
 		{{"s/run.sh\nssh -p 22 -i key host1 \"cd x && torchrun --nproc_per_node 4 "
 	      "pretrain_gpt.py " FLAGS "--fp16\"\n"},

@@ -532,12 +532,22 @@ static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
 /* Whether adapters are on products of attention alone. Where nothing is named, on all linear
  * layers, as these frameworks adapt by default or in their examples. */
 static bool draft_adapts_attention(const char *modules) {
-	static const char *const attention[] = {
-		"q_proj",     "k_proj", "v_proj", "o_proj", "out_proj",  "qkv_proj", "W_pack",
-		"c_attn",     "wq",     "wk",     "wv",     "wo",        "query",    "query_key_value",
-		"key",        "value",  "to_q",   "to_k",   "to_v",      "to_out",   "Wqkv",
-		"linear_qkv", "qkv",    "q_lin",  "v_lin",  "self_attn", "linear_proj",
-		"q_a_proj",   "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", NULL};
+	static const char *const attention[] = {"q_proj",      "k_proj",
+	                                        "v_proj",      "o_proj",
+	                                        "out_proj",    "qkv_proj",
+	                                        "W_pack",      "c_attn",
+	                                        "wq",          "wk",
+	                                        "wv",          "wo",
+	                                        "query",       "query_key_value",
+	                                        "key",         "value",
+	                                        "to_q",        "to_k",
+	                                        "to_v",        "to_out",
+	                                        "Wqkv",        "linear_qkv",
+	                                        "qkv",         "q_lin",
+	                                        "v_lin",       "self_attn",
+	                                        "linear_proj", "q_a_proj",
+	                                        "q_b_proj",    "kv_a_proj_with_mqa",
+	                                        "kv_b_proj",   NULL};
 	size_t at = strspn(modules, ", []'\"");
 	if (!modules[at]) return false;
 	while (modules[at]) {

@@ -2,8 +2,8 @@
  *
  * What the rows of the framework, or its launch line, state of both jobs is compared; what differs
  * makes changes in all places of the text that may state it, and additions where none does. Reading
- * the changed text decides: it gives back the job, and a change without which it still does is taken
- * back, so that those remain that are needed. */
+ * the changed text decides: it gives back the job, and a change without which it still does is
+ * taken back, so that those remain that are needed. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -18,11 +18,6 @@ enum {
 	UNREADABLE = 4096 /* fields in which a text that cannot be read differs */
 };
 
-bool lk_emit_edits(const char *target, bool *whole) {
-	*whole = strcmp(target, "edited") == 0;
-	return *whole || strcmp(target, "edit") == 0;
-}
-
 /* A setting that the jobs state differently; NULL: not at all. */
 typedef struct edit_change {
 	const char *name, *before, *after;
@@ -35,9 +30,9 @@ typedef struct edit_work {
 	const lk_source *source;
 	const lk_job *job;
 	const lk_cluster *cluster;
-	lk_launch base;  /* what the text states */
-	lk_job *before;  /* NULL: it cannot run */
-	bool file;       /* a configuration; else a script or a line */
+	lk_launch base; /* what the text states */
+	lk_job *before; /* NULL: it cannot run */
+	bool file;      /* a configuration; else a script or a line */
 	edit_change *changes;
 	int change_count;
 	lk_spots places;
@@ -82,8 +77,7 @@ static lk_status edit_score(edit_work *work, int *score, lk_error *err) {
 	lk_launch launch;
 	lk_job raw;
 	lk_error refused = {0};
-	const char *text =
-		lk_edited(&arena, work->source->text, work->edits.at, work->edits.count);
+	const char *text = lk_edited(&arena, work->source->text, work->edits.at, work->edits.count);
 	lk_status status =
 		text ? edit_read(work, &arena, text, &launch, &raw, &refused) : LK_ERR_MEMORY;
 	*score = status == LK_OK ? edit_differs(work, &raw, NULL) : UNREADABLE;
@@ -93,13 +87,10 @@ static lk_status edit_score(edit_work *work, int *score, lk_error *err) {
 
 /* ---- what the jobs state ---- */
 
-static bool edit_same_text(const char *a, const char *b) {
-	return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static lk_status edit_add_change(edit_work *work, const char *name, const char *before,
                                  const char *after, int row, bool added) {
-	if (edit_same_text(before, after) || work->change_count == CHANGES) return LK_OK;
+	bool same = before == after || (before && after && strcmp(before, after) == 0);
+	if (same || work->change_count == CHANGES) return LK_OK;
 	work->changes[work->change_count++] = (edit_change){name, before, after, row, added};
 	return LK_OK;
 }
@@ -136,8 +127,8 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 			bool whole = *row->path && !strpbrk(row->path, "*") && !strstr(row->path, ".-");
 			bool network = fact && strcmp(row->fact, "network_name") == 0;
 			if (!whole || network || (row->direction == LK_READ && is[at] && !*is[at])) continue;
-			LK_TRY(edit_add_change(work, row->path, was[at], is[at], (int)at,
-			                       edit_adds(tables, row)));
+			LK_TRY(
+				edit_add_change(work, row->path, was[at], is[at], (int)at, edit_adds(tables, row)));
 		}
 	return LK_OK;
 }
@@ -157,8 +148,7 @@ static int edit_settings(lk_arena *arena, const lk_words *words, edit_change *ou
 			open = !equals;
 		} else if (open) {
 			edit_change *last = &out[count - 1];
-			last->after =
-				*last->after ? lk_arena_printf(arena, "%s %s", last->after, word) : word;
+			last->after = *last->after ? lk_arena_printf(arena, "%s %s", last->after, word) : word;
 		}
 	}
 	return count;
@@ -178,7 +168,8 @@ static const char *edit_default(lk_arena *arena, const char *name) {
 	if (!flag || flag->kind != LK_FLAG_INT) return NULL;
 	lk_megatron_init(&usual);
 	memcpy(&number, (const char *)&usual + flag->offset, sizeof number);
-	return number >= flag->low && number <= flag->high ? lk_arena_printf(arena, "%d", number) : NULL;
+	return number >= flag->low && number <= flag->high ? lk_arena_printf(arena, "%d", number)
+	                                                   : NULL;
 }
 
 /* By the words of launch lines. */
@@ -206,7 +197,8 @@ static lk_status edit_compare_lines(edit_work *work, lk_emission *before, lk_emi
 	                                         [LK_RECOMPUTE_SELECTIVE] = "selective",
 	                                         [LK_RECOMPUTE_FULL] = "full"};
 	for (int i = 0; i < 4; i++) {
-		const char *value = lk_arena_printf(work->arena, "%d", i < 2 ? work->job->mbs : work->job->gbs);
+		const char *value =
+			lk_arena_printf(work->arena, "%d", i < 2 ? work->job->mbs : work->job->gbs);
 		if (i == 3) value = recomputed[work->job->recompute];
 		LK_TRY(edit_add_change(work, counted[i], NULL, value, WORDS + i, i == 3));
 	}
@@ -217,8 +209,8 @@ static lk_status edit_compare_lines(edit_work *work, lk_emission *before, lk_emi
 static lk_status edit_compare_ranks(edit_work *work, const lk_emission *after) {
 	static const char *const nodes[] = {"nnodes", "nodes", "num_nodes", "num_machines",
 	                                    "trainer.num_nodes"};
-	static const char *const each[] = {"nproc_per_node", "nproc-per-node", "num_gpus",
-	                                   "ntasks-per-node", "gpus-per-node", "trainer.devices"};
+	static const char *const each[] = {"nproc_per_node",  "nproc-per-node", "num_gpus",
+	                                   "ntasks-per-node", "gpus-per-node",  "trainer.devices"};
 	if (work->base.gpus <= 0 || work->base.gpus == work->job->gpus) return LK_OK;
 	const char *node_count = lk_arena_printf(work->arena, "%d", after->nodes);
 	const char *per_node = lk_arena_printf(work->arena, "%d", after->per_node);
@@ -259,7 +251,7 @@ static const char *edit_name(const edit_work *work, const lk_spot *place) {
 	return flags ? lk_name_of(lk_megatron_names, name) : name;
 }
 
-/* The setting of a place; NULL: none that changes. Another flag of Megatron-LM may state the same. */
+/* The setting of a place; NULL: none that changes. Other flags of Megatron-LM may state the same. */
 static const edit_change *edit_change_of(const edit_work *work, const lk_spot *place) {
 	const char *name = edit_name(work, place);
 	for (int i = 0; i < work->change_count; i++) {
@@ -294,7 +286,7 @@ static lk_status edit_change_places(edit_work *work, bool *stated, lk_error *err
 		if (!change) continue;
 		stated[change - work->changes] = true;
 		LK_TRY(lk_spot_change(work->arena, work->source->text, place, edit_value(work, change),
-		                       &work->edits, err));
+		                      &work->edits, err));
 	}
 	return LK_OK;
 }
@@ -355,15 +347,15 @@ static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error
 		const lk_spot *beside = edit_beside(work, name, row);
 		if (flags && work->file && beside) { /* in the section and the spelling of its like */
 			const char *dot = strrchr(beside->name, '.');
-			char *spelt = lk_arena_printf(work->arena, "%.*s%s",
-			                              dot ? (int)(dot + 1 - beside->name) : 0, beside->name, name);
+			char *spelt = lk_arena_printf(
+				work->arena, "%.*s%s", dot ? (int)(dot + 1 - beside->name) : 0, beside->name, name);
 			for (char *c = spelt; c && *c; c++)
 				if (*c == '-') *c = '_';
 			if (!spelt) return lk_oom(err);
 			name = spelt;
 		}
-		LK_TRY(lk_spot_add(work->arena, work->source->text, beside, form, name, value,
-		                    &work->edits, err));
+		LK_TRY(lk_spot_add(work->arena, work->source->text, beside, form, name, value, &work->edits,
+		                   err));
 	}
 	return LK_OK;
 }
@@ -398,7 +390,8 @@ static lk_status edit_begin(edit_work *work, lk_error *err) {
 	const char *path = source->path ? source->path : "launch line";
 	size_t size = strlen(source->text);
 	if (lk_ends_in(path, ".py")) {
-		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s is a program in Python, which is not edited", path);
+		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s is a program in Python, which is not edited",
+		        path);
 		return lk_hint(err, "give --emit bridge for a launch line");
 	}
 	lk_job before;
@@ -440,12 +433,13 @@ static lk_status edit_end(edit_work *work, bool whole, lk_written *written, lk_e
 	for (size_t i = 0; i < work->edits.count; i++) made += work->edits.at[i].made;
 	if (made == 0 && *unsaid) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s has no place for %s", name, unsaid);
-		return lk_hint(err, "give the file that states them, or --emit with a framework for a new one");
+		return lk_hint(err,
+		               "give the file that states them, or --emit with a framework for a new one");
 	}
 	*written = (lk_written){.framework = name, .unsaid = unsaid, .job = raw};
-	out->text = whole ? text
-	                  : lk_edit_diff(work->arena, name, source->text, work->edits.at,
-	                                 work->edits.count);
+	out->text =
+		whole ? text
+			  : lk_edit_diff(work->arena, name, source->text, work->edits.at, work->edits.count);
 	if (!out->text) return lk_oom(err);
 	if (made > 0) return LK_OK;
 	const char **notes = LK_ARRAY(work->arena, const char *, 1);

@@ -22,11 +22,6 @@ static bool places_push(lk_spots *out, lk_spot place) {
 	return true;
 }
 
-static size_t places_line(const char *text, size_t at) {
-	while (at > 0 && text[at - 1] != '\n') at--;
-	return at;
-}
-
 /* ---- files ---- */
 
 /* The byte of a line and a column, which counts characters in YAML. */
@@ -73,8 +68,8 @@ static lk_status places_walk(const struct places_walk *walk, const lk_value *map
                              int depth, lk_error *err) {
 	for (size_t i = 0; i < map->count && depth < DEPTH; i++) {
 		const lk_value *value = &map->items[i];
-		const char *name = *path ? lk_arena_printf(walk->arena, "%s.%s", path, map->keys[i])
-		                         : map->keys[i];
+		const char *name =
+			*path ? lk_arena_printf(walk->arena, "%s.%s", path, map->keys[i]) : map->keys[i];
 		if (!name) return lk_oom(err);
 		if (value->kind == LK_JSON_OBJECT) LK_TRY(places_walk(walk, value, name, depth + 1, err));
 		if (value->kind == LK_JSON_OBJECT || value->kind == LK_JSON_ARRAY) continue;
@@ -83,7 +78,7 @@ static lk_status places_walk(const struct places_walk *walk, const lk_value *map
 		long length = at ? places_scalar(at, value) : -1;
 		if (length < 0) continue;
 		/* the key is on the line: a value that an alias shares is another key's */
-		size_t begin = places_line(walk->text, (size_t)(at - walk->text));
+		size_t begin = lk_edit_line(walk->text, (size_t)(at - walk->text));
 		size_t key = strlen(map->keys[i]), to = (size_t)(at - walk->text), found = to;
 		for (size_t k = begin; k + key <= to; k++)
 			if (strncmp(walk->text + k, map->keys[i], key) == 0) found = k;
@@ -98,7 +93,7 @@ static lk_status places_walk(const struct places_walk *walk, const lk_value *map
 LK_ORDER_BY(places_by_begin, lk_spot, begin)
 
 lk_status lk_spots_of_file(lk_arena *arena, const char *path, const char *text, lk_spots *out,
-                            lk_error *err) {
+                           lk_error *err) {
 	lk_value *root;
 	size_t size = strlen(text);
 	lk_spot_form form = LK_SPOT_YAML;
@@ -144,7 +139,8 @@ static bool places_flag(lk_arena *arena, const char *text, const char *at, lk_sp
 	size_t dashes = strspn(at, "-+~"), length = 0;
 	const char *name = at + dashes;
 	if (isalpha((unsigned char)*name) || *name == '_')
-		while (isalnum((unsigned char)name[length]) || (name[length] && strchr("_-.", name[length])))
+		while (isalnum((unsigned char)name[length]) ||
+		       (name[length] && strchr("_-.", name[length])))
 			length++;
 	bool equals = name[length] == '=', flag = at[0] == '-' && dashes <= 2 && at[dashes - 1] == '-';
 	if (length == 0 || (!flag && !equals)) return false;
@@ -197,16 +193,18 @@ static const char *places_quoted(lk_arena *arena, const char *text, const lk_spo
                                  const char *with) {
 	char quote = place->at < place->end ? text[place->at] : '\0';
 	bool bare = *with && with[strspn(with, "0123456789.-+eE")] == '\0';
-	bool truth = strcmp(with, "true") == 0 || strcmp(with, "false") == 0 || strcmp(with, "null") == 0;
+	bool truth =
+		strcmp(with, "true") == 0 || strcmp(with, "false") == 0 || strcmp(with, "null") == 0;
 	if (place->form == LK_SPOT_FLAG) return lk_shell_quote(arena, with);
 	if (quote == '"' || quote == '\'') return lk_arena_printf(arena, "%c%s%c", quote, with, quote);
-	if (place->form != LK_SPOT_YAML && !bare && !truth) return lk_arena_printf(arena, "\"%s\"", with);
+	if (place->form != LK_SPOT_YAML && !bare && !truth)
+		return lk_arena_printf(arena, "\"%s\"", with);
 	return *with ? with : "\"\"";
 }
 
 /* Whether the line holds this flag or key alone, perhaps with a bracket or what continues it. */
 static bool places_alone(const char *text, const lk_spot *place, size_t *from, size_t *to) {
-	*from = places_line(text, place->begin);
+	*from = lk_edit_line(text, place->begin);
 	*to = place->end + strcspn(text + place->end, "\n");
 	size_t before = strspn(text + *from, " \t"), after = place->end;
 	while (after < *to && strchr(" \t\\,\r", text[after])) after++;
@@ -229,8 +227,8 @@ static lk_status places_remove(lk_arena *arena, const char *text, const lk_spot 
 	return places_edit(out, from, place->end, "", err);
 }
 
-/* "4", "${1:-4}" or "${TP}" from `at` on: of a literal the change, of a variable those of where it is
- * set. */
+/* "4", "${1:-4}" or "${TP}" from `at` on: of a literal the change, of a variable those of where it
+ * is set. */
 static lk_status places_follow(lk_arena *arena, const char *text, size_t at, size_t end,
                                const char *with, int depth, lk_edits *out, lk_error *err) {
 	if (end > at + 1 && strchr("\"'", text[at]) && text[end - 1] == text[at]) at++, end--;
@@ -250,7 +248,8 @@ static lk_status places_follow(lk_arena *arena, const char *text, size_t at, siz
 		LK_TRY(places_follow(arena, text, after + 1, end - 1, with, depth + 1, out, err));
 	else if (after != end - braces) return LK_OK; /* computed, or a part of the word */
 	if (isdigit((unsigned char)text[name])) return LK_OK;
-	for (const char *found = text; (found = strstr(found, lk_arena_strndup(arena, text + name, length))) != NULL; found++) {
+	for (const char *found = text;
+	     (found = strstr(found, lk_arena_strndup(arena, text + name, length))) != NULL; found++) {
 		size_t place = (size_t)(found - text), next = place + length;
 		char before = place > 0 ? text[place - 1] : '\n';
 		if (text[next] == '=' && strchr(" \t\n;(", before)) {
@@ -264,8 +263,8 @@ static lk_status places_follow(lk_arena *arena, const char *text, size_t at, siz
 	return LK_OK;
 }
 
-lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place,
-                          const char *with, lk_edits *out, lk_error *err) {
+lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place, const char *with,
+                         lk_edits *out, lk_error *err) {
 	if (!with) return places_remove(arena, text, place, out, err);
 	if (place->form == LK_SPOT_FLAG && place->at < place->end && *with)
 		LK_TRY(places_follow(arena, text, place->at, place->end, with, 0, out, err));
@@ -286,9 +285,9 @@ static lk_status places_add_flag(lk_arena *arena, const char *text, const lk_spo
 	bool dashes = text[beside->begin] == '-', equals = text[beside->at - 1] == '=';
 	if (!quoted) return lk_oom(err);
 	if (!dashes && !strchr(name, '.')) dashes = true;
-	const char *flag = lk_arena_printf(arena, "%s%s%s%s", dashes ? "--" : "", name,
-	                                   *with ? (equals || !dashes ? "=" : " ") : "",
-	                                   *with ? quoted : "");
+	const char *flag =
+		lk_arena_printf(arena, "%s%s%s%s", dashes ? "--" : "", name,
+	                    *with ? (equals || !dashes ? "=" : " ") : "", *with ? quoted : "");
 	if (!flag) return lk_oom(err);
 	if (!places_alone(text, beside, &from, &to))
 		return places_edit(out, beside->end, beside->end, lk_arena_printf(arena, " %s", flag), err);
@@ -308,9 +307,8 @@ static const char *places_last(const char *path, size_t *section) {
 	return dot ? dot + 1 : path;
 }
 
-lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside,
-                       lk_spot_form form, const char *name, const char *with, lk_edits *out,
-                       lk_error *err) {
+lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, lk_spot_form form,
+                      const char *name, const char *with, lk_edits *out, lk_error *err) {
 	if (beside && form == LK_SPOT_FLAG)
 		return places_add_flag(arena, text, beside, name, with, out, err);
 	if (form == LK_SPOT_FLAG || (form == LK_SPOT_JSON && !beside)) return LK_OK;
@@ -319,12 +317,13 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside,
 	const char *value = places_quoted(arena, text, &(lk_spot){.form = form}, with);
 	if (!value) return lk_oom(err);
 	if (beside) {
-		size_t line = places_line(text, beside->begin);
+		size_t line = lk_edit_line(text, beside->begin);
 		(void)places_last(beside->name, &other);
 		indent = strspn(text + line, " \t");
 		where = text + line;
 		end = beside->end + strcspn(text + beside->end, "\n");
-		if (form != LK_SPOT_JSON && strpbrk(text + line, "{\n") && *strpbrk(text + line, "{\n") == '{')
+		if (form != LK_SPOT_JSON && strpbrk(text + line, "{\n") &&
+		    *strpbrk(text + line, "{\n") == '{')
 			return LK_OK; /* a map in braces */
 	}
 	bool same = beside && other == section && strncmp(beside->name, name, section) == 0;
@@ -334,23 +333,22 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside,
 		const char *gap = own ? lk_arena_printf(arena, ",\n%.*s", (int)indent, where) : ", ";
 		if (!gap || (!same && strchr(name, '.') && other > 0)) return LK_OK;
 		const char *put = same ? lk_arena_printf(arena, "%s\"%s\": %s", gap, key, value)
-		                       : lk_arena_printf(arena, "%s\"%.*s\": {\"%s\": %s}", gap, (int)section,
-		                                         name, key, value);
+		                       : lk_arena_printf(arena, "%s\"%.*s\": {\"%s\": %s}", gap,
+		                                         (int)section, name, key, value);
 		return places_edit(out, beside->end, beside->end, put, err);
 	}
 	bool toml = form == LK_SPOT_TOML;
 	const char *sign = toml ? " =" : ":";
 	if (same)
-		return places_edit(out, end, end,
-		                   lk_arena_printf(arena, "\n%.*s%s%s %s", (int)indent, where, key, sign,
-		                                   value),
-		                   err);
+		return places_edit(
+			out, end, end,
+			lk_arena_printf(arena, "\n%.*s%s%s %s", (int)indent, where, key, sign, value), err);
 	end = strlen(text);
 	line_end = end > 0 && text[end - 1] != '\n' ? "\n" : "";
 	if (section == 0 && toml) return LK_OK; /* the last table would take it */
 	if (section == 0)
-		return places_edit(out, end, end, lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value),
-		                   err);
+		return places_edit(out, end, end,
+		                   lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value), err);
 	if (memchr(name, '.', section) && !toml) return LK_OK;
 	const char *head = lk_arena_printf(arena, toml ? "\n[%.*s]\n" : "%.*s:\n", (int)section, name);
 	const char *line = lk_arena_printf(arena, "%s%s%s %s\n", toml ? "" : "  ", key, sign, value);

@@ -58,7 +58,7 @@ struct edit_block {
 	size_t with_length;
 };
 
-static size_t edit_line_begin(const char *text, size_t at) {
+size_t lk_edit_line(const char *text, size_t at) {
 	while (at > 0 && text[at - 1] != '\n') at--;
 	return at;
 }
@@ -78,17 +78,18 @@ static int edit_lines(const char *text, size_t length) {
 static void edit_trim(const char *text, struct edit_block *block) {
 	while (block->from < block->to && block->with_length > 0) {
 		size_t length = edit_line_end(text, block->from) - block->from;
-		if (length > block->with_length || memcmp(text + block->from, block->with, length) != 0) break;
+		if (length > block->with_length || memcmp(text + block->from, block->with, length) != 0)
+			break;
 		block->from += length;
 		block->with += length;
 		block->with_length -= length;
 	}
 	while (block->from < block->to && block->with_length > 0) {
-		size_t begin = edit_line_begin(text, block->to - 1), length = block->to - begin;
-		bool same = length <= block->with_length &&
-		            memcmp(text + begin, block->with + block->with_length - length, length) == 0 &&
-		            (length == block->with_length ||
-		             block->with[block->with_length - length - 1] == '\n');
+		size_t begin = lk_edit_line(text, block->to - 1), length = block->to - begin;
+		bool same =
+			length <= block->with_length &&
+			memcmp(text + begin, block->with + block->with_length - length, length) == 0 &&
+			(length == block->with_length || block->with[block->with_length - length - 1] == '\n');
 		if (!same) break;
 		block->to = begin;
 		block->with_length -= length;
@@ -100,7 +101,7 @@ static bool edit_blocks(lk_arena *arena, const char *text, const edit_list *list
 	*count = 0;
 	for (size_t i = 0; i < list->count; i++) {
 		const lk_edit *edit = &list->at[i];
-		size_t from = edit_line_begin(text, edit->at), to = edit->end;
+		size_t from = lk_edit_line(text, edit->at), to = edit->end;
 		if (to == edit->at || text[to - 1] != '\n') to = edit_line_end(text, to);
 		if (*count > 0 && from <= blocks[*count - 1].to) {
 			if (to > blocks[*count - 1].to) blocks[*count - 1].to = to;
@@ -135,7 +136,7 @@ static void edit_put_range(lk_page *page, int line, int lines) {
 }
 
 static size_t edit_back(const char *text, size_t at, size_t least) {
-	for (int i = 0; i < CONTEXT && at > least; i++) at = edit_line_begin(text, at - 1);
+	for (int i = 0; i < CONTEXT && at > least; i++) at = lk_edit_line(text, at - 1);
 	return at;
 }
 
@@ -155,7 +156,8 @@ const char *lk_edit_diff(lk_arena *arena, const char *path, const char *text, co
 	int shift = 0; /* lines that the text has gained so far */
 	if (count > 0) lk_page_add(&page, "--- %s\n+++ %s\n", path, path);
 	for (size_t i = 0; i < count;) {
-		size_t from = edit_back(text, blocks[i].from, 0), to = edit_forth(text, blocks[i].to), n = 1;
+		size_t from = edit_back(text, blocks[i].from, 0), to = edit_forth(text, blocks[i].to),
+			   n = 1;
 		while (i + n < count && blocks[i + n].from <= edit_forth(text, to)) {
 			to = edit_forth(text, blocks[i + n].to);
 			n++;

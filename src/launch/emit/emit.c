@@ -146,6 +146,11 @@ static bool emit_is_program(const char *target) {
 	return strcmp(target, "program") == 0;
 }
 
+bool lk_emit_edits(const char *target, bool *whole) {
+	*whole = strcmp(target, "edited") == 0;
+	return *whole || strcmp(target, "edit") == 0;
+}
+
 lk_status lk_emit_known(const char *target, lk_error *err) {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
@@ -161,7 +166,8 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--emit", "unknown target \"%s\"",
 	        lk_escape(target, shown, sizeof shown));
 	return lk_hint(
-		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, edit or edited "
+		err,
+		"give one of %s, a scheduler around a framework as in sbatch:axolotl, edit or edited "
 		"for changes of the given file, or program",
 		text);
 }

@@ -30,8 +30,12 @@ const char *lk_emit_stack(const char *target);
 const char *lk_emit_framework(const char *target, const char *read);
 /* The software with which a framework trains, "fsdp,ddp,deepspeed". */
 const char *lk_emit_stacks(const char *framework);
-/* Why a framework cannot run a layout, and what to do; NULL: it can. The job need not be complete. */
+/* Why a framework cannot run a layout, complete or not, and what to do; NULL: it can. */
 const char *lk_emit_lacks(const char *framework, const lk_job *job);
+/* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
+bool lk_emit_edits(const char *target, bool *whole);
+/* Whether keys can state a fact, "pp": those of what was read; NULL: flags, which state all. */
+bool lk_emit_states(const lk_key *const *keys, const char *fact);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
@@ -51,7 +55,6 @@ lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *bef
                           const lk_job *after, const lk_cluster *cluster, const char **out,
                           lk_error *err);
 
-/* ---- edit.c */
 /* A text that was read as a job. */
 typedef struct lk_source lk_source;
 /* Reads `text` in its place: what it states, and the job that it makes without more GPUs than it
@@ -66,11 +69,10 @@ struct lk_source {
 	lk_source_read *read;
 	const void *request; /* of whoever reads it */
 };
-/* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
-bool lk_emit_edits(const char *target, bool *whole);
+/* edit.c */
 /* Writes a completed job as changes of the text that states another one: what differs is changed or
- * added where its like is, every other byte stays. Each change is one that reading needs: without it
- * the text would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
+ * added where its like is, every other byte stays. Reading needs each change: without it the text
+ * would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
 lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, const lk_job *job,
                        const lk_cluster *cluster, lk_written *written, lk_emitted *out,
                        lk_error *err);

@@ -202,6 +202,8 @@ const char *lk_llama_factory_lacks(const lk_job *job) {
 	if (job->tp > 1 || job->cp > 1 || job->ep > 1)
 		return "tensor, context and expert parallelism are those of Megatron-Core; add --stack "
 			   "megatron";
+	if (files_deepspeed(job) && job->sharding == LK_SHARD_ZERO1)
+		return "examples/deepspeed has no ZeRO 1; add --zero 2 or --zero 3";
 	return files_trainer_lacks(job, lk_emit_optimizer(job));
 }
 

@@ -156,6 +156,14 @@ bool lk_emit_rows_state(const lk_emission *emission, const lk_key *const *tables
 	return draft != NULL;
 }
 
+bool lk_emit_states(const lk_key *const *keys, const char *fact) {
+	if (!keys) return true;
+	for (; *keys; keys++)
+		for (const lk_key *row = *keys; row->path; row++)
+			if (row->kind == LK_KEY_FACT && strcmp(row->fact, fact) == 0) return true;
+	return false;
+}
+
 void lk_emit_file(lk_page *page, const lk_emission *emission, const lk_key *rows) {
 	struct rows_open open = {.depth = 0};
 	const lk_draft *draft = rows_draft(emission);

@@ -51,7 +51,7 @@ typedef LK_VEC(lk_spot) lk_spots;
 /* All of them, in the order of the text; freed by the caller. Of what cannot be told nothing is
  * listed. */
 lk_status lk_spots_of_file(lk_arena *arena, const char *path, const char *text, lk_spots *out,
-                            lk_error *err);
+                           lk_error *err);
 lk_status lk_spots_of_script(lk_arena *arena, const char *text, lk_spots *out, lk_error *err);
 /* A change of a text: the bytes from `at` to `end` become `with`. */
 typedef struct lk_edit {
@@ -62,12 +62,13 @@ typedef struct lk_edit {
 typedef LK_VEC(lk_edit) lk_edits;
 /* Changes that give a place the value `with` ("": a switch is on; NULL: nothing is stated): of the
  * variables that its value comes from, then of the value itself. */
-lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place,
-                          const char *with, lk_edits *out, lk_error *err);
+lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place, const char *with,
+                         lk_edits *out, lk_error *err);
 /* The change that adds `name` after `beside` (NULL: at the end of the text), in its form. */
-lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside,
-                       lk_spot_form form, const char *name, const char *with, lk_edits *out,
-                       lk_error *err);
+lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, lk_spot_form form,
+                      const char *name, const char *with, lk_edits *out, lk_error *err);
+
+size_t lk_edit_line(const char *text, size_t at); /* where the line of a place begins */
 
 /* ---- edit_text.c: the text with the changes that are made; where two overlap, the first one
  * holds. Both are NULL when memory runs out. */

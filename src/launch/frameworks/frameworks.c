@@ -315,7 +315,8 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	lk_text list = lk_text_begin(names, sizeof names);
 	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
 		bool again = false; /* several forms have one name */
-		for (size_t k = 0; k < i; k++) again |= strcmp(frameworks[k]->name, frameworks[i]->name) == 0;
+		for (size_t k = 0; k < i; k++)
+			again |= strcmp(frameworks[k]->name, frameworks[i]->name) == 0;
 		if (!again) lk_text_add(&list, "%s%s", i > 0 ? ", " : "", frameworks[i]->name);
 	}
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where, "its keys belong to none of %s", names);

@@ -35,16 +35,16 @@ bool lk_launch_nemo(const char *word) {
 }
 
 static const lk_other_work swift_works[] = {{"infer", "generates texts"},
-                                      {"sample", "generates texts"},
-                                      {"rollout", "generates texts"},
-                                      {"deploy", "serves a network"},
-                                      {"app", "serves a network"},
-                                      {"app-ui", "serves a network"},
-                                      {"web-ui", "serves a page"},
-                                      {"export", "converts checkpoints"},
-                                      {"merge-lora", "converts checkpoints"},
-                                      {"eval", "evaluates"},
-                                      {NULL, NULL}};
+                                            {"sample", "generates texts"},
+                                            {"rollout", "generates texts"},
+                                            {"deploy", "serves a network"},
+                                            {"app", "serves a network"},
+                                            {"app-ui", "serves a network"},
+                                            {"web-ui", "serves a page"},
+                                            {"export", "converts checkpoints"},
+                                            {"merge-lora", "converts checkpoints"},
+                                            {"eval", "evaluates"},
+                                            {NULL, NULL}};
 static const lk_command_of commands[] = {
 	{"axolotl", " train ", .configured = true},
 	{"llamafactory-cli", " train ", .configured = true, .ranks = true},
@@ -61,7 +61,8 @@ static const lk_command_of commands[] = {
 /* The programs that begin a launch, as a message lists them. */
 void lk_launch_starters(char *out, size_t size) {
 	lk_text list = lk_text_begin(out, size);
-	int seen = LK_LAUNCHER_WRAPPER | LK_LAUNCHER_SHELL | LK_LAUNCHER_PYTHON; /* one name a launcher */
+	int seen =
+		LK_LAUNCHER_WRAPPER | LK_LAUNCHER_SHELL | LK_LAUNCHER_PYTHON; /* one name a launcher */
 	for (const lk_launcher_program *program = lk_launcher_programs; program->name; program++) {
 		if (seen & program->launcher) continue;
 		seen |= program->launcher;

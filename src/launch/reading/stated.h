@@ -72,15 +72,15 @@ typedef struct lk_launch {
 	bool pairs;            /* batches count pairs of sequences, the job sequences */
 	bool window_said;      /* --window-size: applies to whatever network is trained */
 	const char *framework; /* framework of the file or line, "axolotl"; NULL: unknown */
-	/* Tables of its keys, up to NULL, and other names that it has for them; NULL: it is read as flags
-	 * of Megatron-LM or, with a dialect (lk_dialect), as settings of that one. */
+	/* Tables of its keys, up to NULL, and other names that it has for them; NULL: it is read as
+	 * flags of Megatron-LM or, with a dialect (lk_dialect), as settings of that one. */
 	const struct lk_key *const *keys;
 	const struct lk_renamed *names;
 	int dialect;
-	int gpus_assumed;      /* if the launcher states none; 0: no assumption */
-	int gpus_line;         /* 1-based index in `assumed` of the line that says so; 0: none */
-	const char *device;    /* the kind of GPU that a file or line names; NULL: none */
-	const char **assumed;  /* assumptions in place of what is not stated; owned by the arena */
+	int gpus_assumed;     /* if the launcher states none; 0: no assumption */
+	int gpus_line;        /* 1-based index in `assumed` of the line that says so; 0: none */
+	const char *device;   /* the kind of GPU that a file or line names; NULL: none */
+	const char **assumed; /* assumptions in place of what is not stated; owned by the arena */
 	int assumed_count;
 	const char **understood; /* "key value" of everything that was translated; owned by the arena */
 	int understood_count;

@@ -261,9 +261,9 @@
 	TEXT("emit", JOB(emit), "TARGET", \
 	 "write " what " as a launch line of megatron, bridge, nemo, deepspeed or torchtitan, a " \
 	 "configuration of axolotl, llama-factory, nanotron or accelerate, or a job around either: " \
-	 "sbatch:megatron, skypilot:axolotl, kubernetes:nanotron; edit: as changes of the file or line " \
-	 "that was given, a unified diff; edited: that text with the changes; program: the step's " \
-	 "end, for lockstep compile")
+	 "sbatch:megatron, skypilot:axolotl, kubernetes:nanotron; edit: as changes of the file or " \
+	 "line that was given, a unified diff; edited: that text with the changes; program: the " \
+	 "step's end, for lockstep compile")
 
 /* clang-format on */
 
