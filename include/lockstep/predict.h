@@ -290,6 +290,10 @@ typedef struct lk_prediction {
 	/* requests and assumptions */
 	const char *model, *cluster, *layout; /* one line each */
 	const char *searched; /* for a request without a layout: how this one was found; else NULL */
+	const char *const
+		*found; /* of a pasted text: what was found in it, and how its measured numbers
+	                           * compare */
+	int found_count;
 	const char *const *assumptions;
 	int assumption_count;
 	int taken_count;               /* number of leading ones about what the job's file or line

@@ -10,7 +10,7 @@
 
 /* "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0 Off |": the name ends before "On",
  * "Off", "WDDM" or two blanks. */
-int lk_smi_device(const char *line, char name[LK_DEVICE_NAME]) {
+int lk_measured_smi_device(const char *line, char name[LK_MEASURED_DEVICE]) {
 	if (*line != '|') return -1;
 	const char *at = line + 1 + strspn(line + 1, " "), *end;
 	size_t digits = strspn(at, "0123456789");
@@ -28,7 +28,7 @@ int lk_smi_device(const char *line, char name[LK_DEVICE_NAME]) {
 		stop = strstr(at, modes[i]);
 		if (stop && (!end || stop < end)) end = stop;
 	}
-	if (!end || end <= at || (size_t)(end - at) >= LK_DEVICE_NAME) return -1;
+	if (!end || end <= at || (size_t)(end - at) >= LK_MEASURED_DEVICE) return -1;
 	lk_copy(name, (size_t)(end - at) + 1, at);
 	for (char *last = name + strlen(name); last > name && last[-1] == ' ';) *--last = '\0';
 	return index;
@@ -83,8 +83,8 @@ static void devices_row(lk_hits *hits, const char *line) {
 }
 
 void lk_hits_devices(lk_hits *hits, const char *line) {
-	char name[LK_DEVICE_NAME];
-	int index = lk_smi_device(line, name);
+	char name[LK_MEASURED_DEVICE];
+	int index = lk_measured_smi_device(line, name);
 	if (index >= 0) {
 		lk_copy(hits->device, sizeof hits->device, name);
 		lk_hits_add(hits, lk_hits_table(hits, lk_measured_keys_devices), device_key("index"), NAN,
@@ -92,6 +92,8 @@ void lk_hits_devices(lk_hits *hits, const char *line) {
 	}
 	const char *state = strstr(line, ": Active");
 	if (state && (strstr(line, "Slowdown") || strstr(line, "SW Power Cap"))) hits->throttled = true;
+	if (strstr(line, "out of memory") || strstr(line, "OutOfMemoryError"))
+		hits->out_of_memory = true;
 	const char *product = strstr(line, "Product Name");
 	if (product && (product = strchr(product, ':')))
 		lk_copy(hits->device, sizeof hits->device, product + 1 + strspn(product + 1, " "));

@@ -87,7 +87,7 @@ typedef struct lk_bar {
 	double last, before;     /* the step shown last; those of its earlier rounds */
 } lk_bar;
 
-enum { LK_HIT_TABLES = 40, LK_DEVICE_NAME = 96, LK_TABLE_COLUMNS = 64 };
+enum { LK_HIT_TABLES = 40, LK_TABLE_COLUMNS = 64 };
 typedef struct lk_hits {
 	LK_VEC(lk_hit) hits;
 	LK_VEC(lk_bar) bars;
@@ -98,8 +98,8 @@ typedef struct lk_hits {
 	uint32_t table_count;
 	double stamp;          /* of the line or record that is read */
 	const char *container; /* "CSV export"; NULL: a log */
-	char device[LK_DEVICE_NAME];
-	bool throttled;
+	char device[LK_MEASURED_DEVICE];
+	bool throttled, out_of_memory;
 	const lk_measured_key *columns[LK_TABLE_COLUMNS]; /* of a table in blanks ... */
 	size_t column_count;                              /* ... 0: none is open */
 	bool lost;                                        /* memory ran out */
@@ -122,8 +122,6 @@ void lk_hits_line(lk_hits *hits, const char *line, size_t length);
 /* What tables of GPUs and progress bars have on a line (terminated). */
 void lk_hits_devices(lk_hits *hits, const char *line);
 void lk_hits_bar(lk_hits *hits, const char *line);
-/* The GPU that a line of nvidia-smi's table names: its number, or -1. */
-int lk_smi_device(const char *line, char name[LK_DEVICE_NAME]);
 
 /* Any text: JSON, CSV, events or a log. */
 lk_status lk_hits_text(lk_hits *hits, const char *text, size_t size, const char *name,

@@ -10,7 +10,9 @@
 #include "system/listing.h"
 
 enum { DEPTH = 6, PATH_BYTES = 4096 };
-static const size_t MOST_BYTES = (size_t)1 << 30, MOST_OF_FOLDER = (size_t)1 << 28;
+static const size_t MOST_BYTES = (size_t)1 << 30;
+/* Of a file in a folder; larger JSON is a trace. */
+static const size_t MOST_OF_FOLDER = (size_t)1 << 28, MOST_OF_JSON = (size_t)1 << 24;
 
 static lk_status read_file(lk_hits *hits, const char *path, size_t most, lk_error *err) {
 	char *text = NULL;
@@ -44,7 +46,9 @@ static lk_status read_folder(lk_hits *hits, const char *folder, int depth, lk_er
 		if (S_ISDIR(about.st_mode) && depth < DEPTH)
 			status = read_folder(hits, path, depth + 1, err);
 		if (!S_ISREG(about.st_mode) || !may_state(folder, listing.names[i])) continue;
-		lk_status read = read_file(hits, path, MOST_OF_FOLDER, NULL);
+		bool json =
+			lk_ends_in(path, ".json") || lk_ends_in(path, ".gz") || lk_ends_in(path, ".zst");
+		lk_status read = read_file(hits, path, json ? MOST_OF_JSON : MOST_OF_FOLDER, NULL);
 		if (read == LK_ERR_MEMORY) status = lk_oom(err); /* others: a file of something else */
 	}
 	lk_listing_free(&listing);

@@ -342,6 +342,7 @@ static lk_status take_devices(measured_work *work, lk_error *err) {
 	}
 	if (work->out->gpus == 0 && last >= 0 && last < 1e6) work->out->gpus = (int64_t)last + 1;
 	work->out->throttled = work->hits->throttled;
+	work->out->out_of_memory = work->hits->out_of_memory;
 	if (!*work->hits->device) return LK_OK;
 	work->out->gpu_name = strdup(work->hits->device);
 	return work->out->gpu_name ? LK_OK : lk_oom(err);

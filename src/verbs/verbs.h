@@ -87,8 +87,9 @@ extern const lk_verb_row lk_row_predict, lk_row_simulate, lk_row_compose, lk_row
 	lk_row_validate; /* predictions.c */
 extern const lk_verb_row lk_row_plan, lk_row_post_plan, lk_row_rent, lk_row_shard,
 	lk_row_jobs; /* decisions.c; post_plan: plan, where lk_post_plan_asked says so */
-extern const lk_verb_row lk_row_explain, lk_row_diff, lk_row_whatif, lk_row_replay,
-	lk_row_stalls;                                                       /* runs.c */
+/* runs.c; run_log: explain, where lk_run_log_try finds a log */
+extern const lk_verb_row lk_row_explain, lk_row_run_log, lk_row_diff, lk_row_whatif, lk_row_replay,
+	lk_row_stalls;
 extern const lk_verb_row lk_row_devices, lk_row_models, lk_row_machines; /* lists.c */
 extern const lk_verb_row lk_row_doctor, lk_row_init, lk_row_calibrate;   /* setup.c */
 

@@ -305,6 +305,7 @@ static const lk_answer_field prediction_fields[] = {
      LK_IF(lk_prediction, phases)},
 	{"memory", NULL, LK_MANY(lk_prediction, memory, memory_count, stage_record)},
 	{"layout", NULL, LK_HERE(lk_layout_record)},
+	{"found", NULL, LK_LIST(lk_prediction, found, found_count)},
 	{"assumptions", NULL, LK_LIST(lk_prediction, assumptions, assumption_count)},
 	{"understood", NULL, LK_LIST(lk_prediction, understood, understood_count)},
 	{"ignored", NULL, LK_LIST(lk_prediction, ignored, ignored_count)},

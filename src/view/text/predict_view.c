@@ -629,6 +629,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	predict_view_put_verdict(&r);
 	LK_TRY(predict_view_put_fixes(&r));
 	LK_TRY(predict_view_put_asked(&r));
+	LK_TRY(predict_view_put_list(&r, "found in the text", r.p->found, r.p->found_count));
 	LK_TRY(put_notable(&r));
 	putc('\n', out);
 	bool generates = r.p->generation.sequences && !r.p->phases;

@@ -47,7 +47,8 @@ extern const lk_answer_record lk_prediction_record, lk_layout_record;
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
 	lk_simulate_document, lk_explain_document, lk_compose_document, lk_diff_document,
-	lk_replay_document, lk_stalls_document, lk_calibrate_document, lk_version_document;
+	lk_run_log_document, lk_replay_document, lk_stalls_document, lk_calibrate_document,
+	lk_version_document;
 /* Fields and report of a traced run against its job (lockstep/versus.h). */
 extern const lk_answer_record lk_versus_record;
 struct lk_versus;
