@@ -1,5 +1,5 @@
-/* measured_runs.c: explain with --job of a run of which there is a number, a log or an export, and no
- * trace: the prediction of the job with lk_prediction.expected. */
+/* measured_runs.c: explain with --job of a run of which there is a number, a log or an export, and
+ * no trace: the prediction of the job with lk_prediction.expected. */
 #include "verbs/verbs_internal.h"
 
 #include "lockstep/explain.h"
