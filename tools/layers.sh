@@ -97,7 +97,7 @@ calibrate:        base io options cost/calibration rollout tables fit calibrate/
 view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/read lang/compile whatif predict explain rent lang/tune calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
-verbs:            base system io options measured trace/read
+verbs:            base system io options measured
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h

@@ -1,5 +1,5 @@
-/* asked_options.c: the options of the simulation that a request states, and the peak that its MFU is
- * a share of. */
+/* asked_options.c: the options of the simulation that a request states, and the peak that its MFU
+ * is a share of. */
 #include <math.h>
 #include <string.h>
 

@@ -295,8 +295,8 @@ static lk_status expect_search(struct expecting *e, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* A reason that no option says, such as slow data: it makes a step longer or its memory larger, most
- * often by little. */
+/* A reason that no option says, such as slow data: it makes a step longer or its memory larger,
+ * most often by little. */
 static double other_score(const struct expecting *e) {
 	double score = log(OTHER_PRIOR);
 	for (int i = 0; i < e->values.count; i++) {

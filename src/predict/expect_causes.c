@@ -232,11 +232,11 @@ const lk_cause lk_causes[] = {
 	/* links within a node */
 	{.key = "no_nvlink", .family = "links", .prior = .015, .rewire = rewire_fault,
      .fault = LK_FAULT_NO_LINKS, .what = "GPUs of a node reach one another over PCIe, not NVLink",
-     .check = "nvidia-smi topo -m: NV# between GPUs; nvidia-smi nvlink -s; the fabric manager runs; "
+     .check = "nvidia-smi topo -m: NV# between GPUs; nvidia-smi nvlink -s; fabric manager; "
               "NCCL_P2P_DISABLE is unset"},
 	{.key = "no_peer", .family = "links", .prior = .02, .rewire = rewire_fault,
      .fault = LK_FAULT_NO_PEER, .what = "the host refuses peer access between GPUs",
-     .check = "NCCL_P2P_DISABLE, ACS of the PCIe switches, IOMMU; NCCL_DEBUG=INFO says \"via SHM\""},
+     .check = "NCCL_P2P_DISABLE, ACS of the PCIe switches, IOMMU; NCCL_DEBUG=INFO: \"via SHM\""},
 	{.key = "half_links", .family = "links", .prior = .01, .rewire = rewire_links,
      .argument = "0.5x", .what = "half of the NVLinks are down",
      .check = "nvidia-smi nvlink -s on every node"},
@@ -247,7 +247,7 @@ const lk_cause lk_causes[] = {
 	{.key = "half_nodes", .family = "nodes", .prior = .01, .rewire = rewire_fault,
      .fault = LK_FAULT_HALF_NODES,
      .what = "the ranks of a node are spread over two, so that inner groups cross the network",
-     .check = "print hostname and rank at the start; --ntasks-per-node, hostfile, placement groups"},
+     .check = "print host and rank at the start; --ntasks-per-node, hostfile, placement groups"},
 	{.key = "no_nvls", .family = "nvls", .prior = .01, .edit = edit_no_nvls,
      .shown = "--nccl NCCL_NVLS_ENABLE=0", .what = "NCCL reduces without NVLink SHARP",
      .check = "run with NCCL_DEBUG=INFO: \"NVLS multicast support is available\""},

@@ -1,5 +1,5 @@
-/* expect_values.c: what a run states, as values that can be compared with a predicted step; how well
- * one agrees with its prediction; and what the steps of a log show besides their median. */
+/* expect_values.c: what a run states, as values that can be compared with a predicted step; how
+ * well one agrees with its prediction; and what the steps of a log show besides their median. */
 #include <math.h>
 #include <string.h>
 

@@ -1,45 +1,18 @@
-/* measured_runs.c: explain with --job of a run of which there is a number, a log or an export, and no
- * trace: the prediction of the job with lk_prediction.expected. */
+/* measured_runs.c: explain with --job of a run of which there is a number, a log or an export, and
+ * no trace: the prediction of the job with lk_prediction.expected. */
 #include "verbs/verbs_internal.h"
 
-#include <string.h>
-#include <sys/stat.h>
-
-#include "io/stream.h"
 #include "lockstep/explain.h"
+#include "lockstep/run_log.h"
 #include "measured/measured.h"
-#include "trace/read/read.h"
-
-/* Whether a file states what was measured. Traces begin in a way of their own, but a line of a log
- * may begin like a list of JSON, and a list may be an export. */
-static lk_status file_is_measured(const char *path, bool *is, lk_error *err) {
-	static const char event[] = "\"ph\"";
-	lk_stream *in;
-	const char *head;
-	size_t size;
-	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, err);
-	lk_trace_kind kind = status == LK_OK ? lk_trace_kind_of(head, size) : LK_TRACE_OTHER;
-	*is = status == LK_OK &&
-	      (kind == LK_TRACE_OTHER ||
-	       (kind == LK_TRACE_KINETO && !memmem(head, size, event, sizeof event - 1)));
-	lk_stream_close(in);
-	if (status != LK_OK || kind != LK_TRACE_OTHER_JSON) return status;
-	lk_measured measured;
-	lk_error unused = {0};
-	*is = lk_measured_read(path, &measured, &unused) == LK_OK;
-	lk_measured_free(&measured);
-	return LK_OK;
-}
 
 lk_status lk_measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err) {
-	*asked = false;
-	if (!request->job || request->trace_count != 1) return LK_OK;
-	const char *run = request->traces[0];
-	struct stat info;
-	if (lk_measured_is_number(run)) *asked = true;
-	else if (stat(run, &info) == 0 && S_ISREG(info.st_mode))
-		return file_is_measured(run, asked, err);
+	lk_run_log *log = NULL;
+	*asked = request->job && request->trace_count == 1 && lk_measured_is_number(request->traces[0]);
+	if (!request->job || *asked) return LK_OK;
+	LK_TRY(lk_run_log_try(request, &log, err));
+	*asked = log != NULL;
+	lk_run_log_free(log);
 	return LK_OK;
 }
 

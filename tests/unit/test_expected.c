@@ -1,5 +1,5 @@
-/* test_expected.c: causes of a run off its prediction: the table, faults of clusters, and that a run
- * which is exactly what a cause predicts is explained by it. */
+/* test_expected.c: causes of a run off its prediction: the table, faults of clusters, and that a
+ * run which is exactly what a cause predicts is explained by it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
