@@ -86,6 +86,8 @@ typedef struct lk_predict_request {
 	const char *lora_targets; /* "attention", "all-linear", "experts"; NULL: attention */
 	double lora_dropout;      /* share of what adapters read that is dropped */
 	bool dpo; /* pairs of sequences, which a frozen reference reads too; mbs and gbs count both */
+	const char *base_format; /* adapters: frozen matrices in "nf4" (as `qlora`), "int8",
+	                            "nf4-dense", "int8-dense", "nf4-held" */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
 	int images, image_size; /* per sequence; side in pixels: networks that read images */
 	bool freeze_vision;     /* their encoder is not trained, the projector is */

@@ -195,7 +195,7 @@ static const struct rule {
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary,
      true, "the model has no logits over a vocabulary", leave_out},
-	{"lora-rank lora-targets lora-dropout qlora dora", "", lacks_adapters, true,
+	{"lora-rank lora-targets lora-dropout qlora base-format dora", "", lacks_adapters, true,
      "there are no adapters", "use --task lora, or leave it out"},
 	{"images image-size freeze-vision", "", lacks_tower, true, "the model has no encoder of images",
      leave_out},

@@ -243,7 +243,10 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->lora_rank, request->lora_rank);
 	LK_TRY(take_lora_targets(job, request->lora_targets, err));
 	if (request->lora_dropout > 0) job->lora_dropout = request->lora_dropout;
-	job->narrow_base |= request->qlora;
+	int base = job->base;
+	LK_TRY(request_take_name(&base, request->base_format, lk_base_names, "--base-format", err));
+	job->base = (lk_base)base;
+	job->narrow_base |= request->qlora || request->base_format;
 	job->dora |= request->dora;
 	lk_objective objective = lk_request_objective(request);
 	if (objective != LK_OBJECTIVE_TOKENS) job->objective = objective;
@@ -405,7 +408,8 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->lora_rank = job->lora_rank;
 	out->lora_targets = stated_name(lora_targets, job->lora_targets);
 	out->lora_dropout = job->lora_dropout;
-	out->qlora = job->narrow_base;
+	out->qlora = job->narrow_base && job->base == LK_BASE_NF4;
+	if (job->narrow_base && !out->qlora) out->base_format = lk_base_names[job->base];
 	out->dora = job->dora;
 	if (job->model.tower.layers > 0) {
 		out->images = job->model.tower.images;

@@ -110,7 +110,7 @@ static bool finetune_is(const lk_csv *csv, const int *at, int column, const char
 /* The task of a method, by its column's value. */
 static const struct method {
 	const char *name, *task;
-	bool adapters, narrow, magnitudes, pairs;
+	bool adapters, narrow, magnitudes, pairs, doubled; /* doubled: two sequences a sample, too */
 } methods[] = {
 	{"full", "sft", .adapters = false},
 	{"lora", "lora", .adapters = true},
@@ -118,6 +118,9 @@ static const struct method {
 	{"dora", "lora", .adapters = true, .magnitudes = true},
 	{"dpo", "sft", .pairs = true},
 	{"dpo+lora", "lora", .adapters = true, .pairs = true},
+	{"simpo", "orpo", .doubled = true},
+	{"kto", "kto", .doubled = false},
+	{"rm", "reward", .doubled = true},
 };
 
 /* Frameworks that drop part of what adapters read where a run states nothing: litgpt's
@@ -153,6 +156,7 @@ static lk_status take_method(lk_arena *arena, const lk_csv *csv, const int *at,
 		request->qlora = method->narrow;
 		request->dora = method->magnitudes;
 		request->dpo = method->pairs;
+		run->doubled = method->pairs || method->doubled;
 		if (method->adapters) take_adapters(csv, at, run);
 		return LK_OK;
 	}
@@ -241,8 +245,9 @@ static void take_numbers(const lk_csv *csv, const int *at, lk_finetune_run *run)
 /* What a word of the column `switches` means. A word that ends in '=' begins one with a value. */
 static const struct finetune_switch {
 	const char *word;
-	const char *refused;            /* why a run with it is not modelled; NULL */
-	const char *loss, *state_dtype; /* NULL: unchanged */
+	const char *refused;                   /* why a run with it is not modelled; NULL */
+	const char *loss, *state_dtype, *base; /* NULL: unchanged */
+	int labels;
 	bool fused_kernels, fused_loss, compiled, host_activations, host_optimizer, host_checkpoints,
 		expandable;
 } switches[] = {
@@ -260,12 +265,15 @@ static const struct finetune_switch {
 	{"offload_activations", .host_activations = true},
 	{"offload_optimizer", .host_optimizer = true},
 	{"exp_avg_dtype=bf16", .state_dtype = "bf16"},
-	{"8bit_base", .refused = "frozen weights in 8 bits are not modelled"},
+	{"8bit_base", .base = "int8"},
+	{"bnb.nf4", .base = "nf4-held"}, /* litgpt, whose bitsandbytes is 0.42 */
+	{"task_type=seq_cls", .labels = 2},
 	{"quant_method=hqq", .refused = "HQQ's frozen weights are not modelled"},
 	{"int4 (gptq)", .refused = "GPTQ's frozen weights are not modelled"},
 	{"int8 (gptq)", .refused = "GPTQ's frozen weights are not modelled"},
 	{"optimizer_in_bwd", .refused = "an optimizer that steps in the backward pass is not modelled"},
-	{"task_type=", .refused = "a head of classes or embeddings is not modelled"},
+	{"task_type=embedding", .refused = "retrieval is not modelled"},
+	{"task_type=generative_reranker", .refused = "retrieval is not modelled"},
 	{"teacher_model=", .refused = "distillation that generates is not modelled"},
 	{"tuner_backend=unsloth", .refused = "Unsloth as a tuner of other software is not modelled"},
 };
@@ -281,6 +289,8 @@ static void take_switch_word(const struct finetune_switch *is, lk_finetune_run *
 	if (is->refused && !run->why_not) run->why_not = is->refused;
 	if (is->loss) request->loss = is->loss;
 	if (is->state_dtype) request->state_dtype = is->state_dtype;
+	if (is->base) request->base_format = is->base, request->qlora = false;
+	if (is->labels) request->num_labels = is->labels;
 	if (is->fused_kernels && !request->compile) request->eager = -1;
 	/* Megatron-LM's option starts its own fusion unless another is named */
 	bool native = strcmp(run->stack, "ms-swift-megatron") == 0;
@@ -303,8 +313,18 @@ static void take_switches(const lk_csv *csv, const int *at, lk_finetune_run *run
 			if (switch_means(word, length, switches[i].word)) take_switch_word(&switches[i], run);
 		word += length;
 	}
-	/* a loss that holds part of the logits is fused already */
-	if (run->request.loss) run->request.fused_loss = 0;
+	lk_predict_request *request = &run->request;
+	/* experts are one tensor, which bitsandbytes leaves as it is, unless axolotl works on them */
+	if (strcmp(run->stack, "axolotl") == 0 && (request->qlora || request->base_format) &&
+	    !strstr(lk_csv_field(csv, at[SWITCHES]), "quantize_moe_experts")) {
+		request->base_format = request->qlora ? "nf4-dense" : "int8-dense";
+		request->qlora = false;
+	}
+	/* heads of labels have no logits; a loss that holds part of them is fused already */
+	bool scores =
+		request->num_labels > 0 || (request->task && strcmp(request->task, "reward") == 0);
+	if (scores) request->loss = NULL;
+	if (request->loss || scores) request->fused_loss = 0;
 	if (strstr(lk_csv_field(csv, at[OPTIMIZER]), "step in the backward") && !run->why_not)
 		run->why_not = "an optimizer that steps in the backward pass is not modelled";
 }
@@ -313,7 +333,7 @@ static void take_switches(const lk_csv *csv, const int *at, lk_finetune_run *run
 
 static void finetune_take_layout(const lk_csv *csv, const int *at, lk_finetune_run *run) {
 	lk_predict_request *request = &run->request;
-	int pairs = request->dpo ? 2 : 1;
+	int pairs = run->doubled ? 2 : 1;
 	request->tp = finetune_whole(csv, at, TP, 1), request->pp = finetune_whole(csv, at, PP, 1);
 	request->cp = finetune_whole(csv, at, CP, 1), request->ep = finetune_whole(csv, at, EP, 1);
 	if (request->cp > 1 && strcmp(run->stack, "ms-swift-megatron") != 0)

@@ -411,6 +411,7 @@ typedef struct lk_finetune_run {
 	const char *suspect; /* why it is not to be scored; "" */
 	const char *why_not; /* why it cannot be predicted; NULL */
 	lk_predict_request request;
+	bool doubled;   /* a sample is two sequences */
 	bool names_gpu; /* else the memory of another GPU is asked, and no verdict or time */
 	double usable;  /* bytes of a board that is named by its memory; NAN: the GPU's */
 	bool at_most;   /* sequences are shorter than the request's, by how much is not known */

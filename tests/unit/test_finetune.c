@@ -75,6 +75,40 @@ static void pairs_and_formats(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* Samples of two sequences, heads of labels, and bases: experts stay in 16 bits in axolotl unless
+ * it says otherwise. */
+static void tasks_and_bases(void **state) {
+	(void)state;
+	static const struct {
+		const char *row, *task, *base;
+		int mbs, labels;
+	} cases[] = {
+		{"a,t,llama3.1-8b,kto,,1,none,2048,4,,reserved,0,,1,3,1,full,,,,,,,,,", "kto", NULL, 3, 0},
+		{"a,t,llama3.1-8b,rm,,1,none,2048,4,,reserved,0,,1,3,1,full,,,,fused_loss,,,,,", "reward",
+	     NULL, 6, 0},
+		{"a,t,llama3.1-8b,simpo,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,,,,,,", "orpo", NULL, 2,
+	     0},
+		{"a,t,llama3.1-8b,full,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,task_type=seq_cls,,,,,",
+	     "sft", NULL, 1, 2},
+		{"a,t,llama3.1-8b,lora,8,1,none,2048,4,,reserved,0,,1,1,1,full,,,,8bit_base,,,,,", "lora",
+	     "int8", 1, 0},
+		{"a,axolotl,llama3.1-8b,qlora,8,1,none,2048,4,,reserved,0,,1,1,1,full,,,,,,,,,", "lora",
+	     "nf4-dense", 1, 0},
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_finetune_run run = read_run(&arena, cases[i].row);
+		assert_null(run.why_not);
+		assert_string_equal(run.request.task, cases[i].task);
+		assert_int_equal(run.request.mbs, cases[i].mbs);
+		assert_int_equal(run.request.num_labels, cases[i].labels);
+		assert_true(!run.request.loss && run.request.fused_loss == 0);
+		if (cases[i].base) assert_string_equal(run.request.base_format, cases[i].base);
+		else assert_null(run.request.base_format);
+	}
+	lk_arena_free(&arena);
+}
+
 /* What no request can say is refused by name. */
 static void refusals_say_why(void **state) {
 	(void)state;
@@ -89,10 +123,10 @@ static void refusals_say_why(void **state) {
 		{"a,t,llama3.1-8b,lora,,,none,2048,4,,reserved,0,,1,1,1,full,,,,,,,,,", "number of GPUs"},
 		{"a,t,llama3.1-8b,lora,,1,none,,4,,reserved,0,,1,1,1,full,,,,,,,,,", "length of sequences"},
 		{"a,t,llama3.1-8b,lora,,3,ddp,2048,4,,reserved,0,,2,1,1,full,,,,,,,,,", "does not divide"},
-		{"a,t,llama3.1-8b,lora,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,x+8bit_base,,,,,",
-	     "8 bits"},
-		{"a,t,llama3.1-8b,lora,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,task_type=seq_cls,,,,,",
-	     "head of classes"},
+		{"a,t,llama3.1-8b,lora,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,quant_method=hqq,,,,,",
+	     "HQQ"},
+		{"a,t,llama3.1-8b,lora,,1,none,2048,4,,reserved,0,,1,1,1,full,,,,task_type=embedding,,,,,",
+	     "retrieval"},
 		{"a,t,7B,full,,1,none,2048,4,,estimate,0,,1,1,1,full,,,,,,,,,", "rule of thumb"},
 	};
 	lk_arena arena = LK_ARENA_INIT;
@@ -188,9 +222,9 @@ static void verdicts_are_counted(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_requests),    cmocka_unit_test(pairs_and_formats),
-		cmocka_unit_test(refusals_say_why),     cmocka_unit_test(figures_are_answers),
-		cmocka_unit_test(verdicts_are_counted),
+		cmocka_unit_test(rows_are_requests),   cmocka_unit_test(pairs_and_formats),
+		cmocka_unit_test(tasks_and_bases),     cmocka_unit_test(refusals_say_why),
+		cmocka_unit_test(figures_are_answers), cmocka_unit_test(verdicts_are_counted),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -210,6 +210,8 @@ static void swift_trainer(void **state) {
 	      "sft --model Qwen/Qwen3-8B --tuner_type full --torch_dtype float16 --deepspeed zero3 "
 	      "--sequence_parallel_size 2 --max_length 32768\n"},
 	     .holds = "dtype=fp16 sharding=zero3 cp=2 cp_kind=ulysses master_weights=auto"},
+		{{SWIFT "sft --model Qwen/Qwen3-8B --quant_bits 8 --quant_method bnb\n"},
+	     .holds = "narrow_base=1 base=int8 task=lora"},
 		{{SWIFT "sft --model Qwen/Qwen3-8B --quant_bits 4 --quant_method bnb --use_dora true "
 	            "--fsdp fsdp2 --gradient_checkpointing false --dataset a some/LaTeX_OCR#10\n"},
 	     .holds = "narrow_base=1 dora=1 sharding=zero3 stack=fsdp recompute=full samples=2 "
@@ -265,7 +267,8 @@ static void litgpt(void **state) {
 	                          "precision: bf16-true\nquantize: bnb.nf4-dq\ndevices: 1\nlora_r: 4\n"
 	                          "lora_query: true\nlora_mlp: false\n")},
 	     .holds = "framework=litgpt names=checkpoints/meta-llama/Llama-3.2-1B gpus=1 mbs=2 gbs=16 "
-	              "seq=512 task=lora lora_rank=4 lora_targets=attention narrow_base=1 dtype=bf16 "
+	              "seq=512 task=lora lora_rank=4 lora_targets=attention narrow_base=1 "
+	              "base=nf4-held dtype=bf16 "
 	              "master_weights=off state_dtype=bf16 sharding=none recompute=none ragged=on",
 	     .assumes = "adapters are those of attention's matrices"},
 		{{LITGPT("lora.yaml", "checkpoint_dir: microsoft/phi-2\nlora_r: 8\nlora_mlp: true\n")},
@@ -757,6 +760,21 @@ static void post_training(void **state) {
 		{{RL("  dtensor_cfg: {tensor_parallel_size: 2}\ndpo: {max_num_steps: 4}\n")},
 	     .holds = "objective=dpo tp=2 rollout.task="},
 		/* LLaMA-Factory */
+		{{FACTORY("finetuning_type: lora\nquantization_bit: 8\n")},
+	     .holds = "task=lora narrow_base=1 base=int8"},
+		{{FACTORY("finetuning_type: lora\nquantization_bit: 3\n")},
+	     .holds = "task=lora narrow_base=0",
+	     .assumes = "in formats other than NF4 and LLM.int8"},
+		{{"ax.yaml\nbase_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\nadapter: lora\n"
+	      "load_in_8bit: true\nload_in_4bit: false\ndatasets: [{path: a}]\n"},
+	     .holds = "task=lora narrow_base=1 base=int8-dense objective=tokens"},
+		{{"ax.yaml\nbase_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\nadapter: qlora\n"
+	      "load_in_8bit: false\nload_in_4bit: true\nquantize_moe_experts: true\nrl: kto\n"
+	      "datasets: [{path: a}]\n"},
+	     .holds = "narrow_base=1 base=nf4 objective=kto mbs=1"},
+		{{"ax.yaml\nbase_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\nnum_labels: 1\n"
+	      "reward_model: true\ndatasets: [{path: a}]\n"},
+	     .holds = "objective=reward labels=1 mbs=2"},
 		{{FACTORY("stage: rm\n")}, .holds = "objective=reward value_head=1 mbs=16 loss=logits"},
 		{{FACTORY("stage: ppo\n")}, .refused = "stage: the use of a reward model is not"},
 		{{FACTORY("stage: kto\nfinetuning_type: lora\n")},

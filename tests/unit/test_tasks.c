@@ -61,6 +61,67 @@ static void widened_before_products(void **state) {
 	near(sum_of(job, "widen_weight", bytes_of), 3 * once);
 }
 
+/* LLM.int8: a byte a parameter and 4 for each row, taken as rows of the width; quantised inputs
+ * forward, widened matrices backward. What the products read is kept whether a gradient needs it or
+ * not. */
+static void eight_bits(void **state) {
+	(void)state;
+	lk_job job = adapters();
+	double wide = weights_of(job);
+	job.narrow_base = true;
+	job.base = LK_BASE_INT8;
+	near(wide - weights_of(job), matrices() * (1 - 4 / H));
+	double once = matrices() * (1 + 4 / H + 2);
+	near(sum_of(job, "widen_weight", bytes_of), once);
+	/* in: 2 h of attention, then 2 h and the MLP's width; bf16 is cast first */
+	double in = S * (3 * H + H + 2 * H + F), out = S * (2 * H + 2 * KV + 2 * F + H);
+	near(sum_of(job, "quantise_input", bytes_of), 2 * in * (2 + 1 + 4));
+	near(sum_of(job, "rescale_sums", bytes_of), 2 * out * (2 + 4 + 2 + 4));
+	job.recompute = LK_RECOMPUTE_FULL;
+	job.recompute_said = true;
+	near(sum_of(job, "quantise_input", bytes_of), 2 * 2 * in * (2 + 1 + 4));
+	near(sum_of(job, "widen_weight", bytes_of), once);
+}
+
+static double activations(lk_job job, double *resident) {
+	lk_graph *graph;
+	lk_error err;
+	complete(&job);
+	if (lk_build_graph(&job, &graph, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	const lk_program *program = &graph->programs.at[0];
+	double forward = 0, end = 0;
+	*resident = program->resident[LK_OWN_ACTIVATIONS];
+	for (size_t i = 0; i < program->calls.count; i++) {
+		const lk_call *call = &program->calls.at[i];
+		const lk_block *block = &graph->blocks.at[call->block];
+		for (uint32_t op = block->begin; op < block->end; op++)
+			end += call->repeat * (graph->ops.alloc[op] - graph->ops.release[op]);
+		if (call->pass == LK_PHASE_FORWARD && call->layer >= 0) forward = end;
+	}
+	lk_graph_free(graph);
+	assert_true(fabs(end) < 1);
+	return forward;
+}
+
+/* A loop that holds the graph keeps all that products of the base read from one loss to the next,
+ * beyond what the forward pass keeps anyway. */
+static void inputs_are_held(void **state) {
+	(void)state;
+	double resident, plain_resident;
+	lk_job job = adapters();
+	job.narrow_base = true;
+	double plain = activations(job, &plain_resident);
+	assert_true(plain_resident == 0);
+	job.base = LK_BASE_NF4_HELD;
+	double held = activations(job, &resident);
+	near(resident, 2 * 2 * S * (3 * H + F));
+	near(held - plain, 2 * 2 * S * (H + F)); /* norm and attention keep their inputs */
+	job.recompute = LK_RECOMPUTE_FULL;
+	job.recompute_said = true;
+	activations(job, &resident);
+	assert_true(resident == 0);
+}
+
 /* q, k and v as one product, and the output: rows of 1,536 and 1,024. */
 static void magnitudes(void **state) {
 	(void)state;
@@ -200,6 +261,7 @@ static void heads_of_labels(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(four_bits),          cmocka_unit_test(widened_before_products),
+		cmocka_unit_test(eight_bits),         cmocka_unit_test(inputs_are_held),
 		cmocka_unit_test(magnitudes),         cmocka_unit_test(pairs_with_a_reference),
 		cmocka_unit_test(single_preferences), cmocka_unit_test(heads_of_labels),
 	};

@@ -593,12 +593,14 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	    !draft->attention_adapters && !draft_adapts_attention(draft->lora_modules))
 		job->lora_targets = LK_LORA_LINEAR;
 	if (job->task != LK_TASK_LORA) job->lora_dropout = 0;
-	job->narrow_base |= draft->quantization_bits == 4;
+	job->narrow_base |= draft->quantization_bits == 4 || draft->quantization_bits == 8;
+	if (draft->quantization_bits == 8 && job->base == LK_BASE_NF4) job->base = LK_BASE_INT8;
 	if (job->task != LK_TASK_LORA) job->narrow_base = job->dora = false;
 	if ((draft->quantized || draft->quantization_bits > 0) && !job->narrow_base)
 		LK_TRY(lk_launch_note(
 			reading, "quantized weights",
-			"frozen weights of 8 bits, or without adapters, are priced as 16-bit ones"));
+			"without adapters, or in formats other than NF4 and LLM.int8, weights are priced as "
+			"16-bit ones"));
 	config->reading->out->pairs = draft->pairs;
 	if (draft->pairs) {
 		job->mbs *= 2, job->gbs *= 2;

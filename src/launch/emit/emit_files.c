@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "launch/config/tables.h"
 #include "launch/emit/rows.h"
+#include "model/layout/sizes.h"
 
 LK_KEYS(axolotl);
 LK_KEYS(trainer_llama_factory);
@@ -80,6 +81,8 @@ ONLY(adapters, job->task == LK_TASK_LORA)
 ONLY(adapts_all, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_LINEAR)
 ONLY(adapts_attention, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION)
 ONLY(narrow_base, job->task == LK_TASK_LORA && job->narrow_base)
+ONLY(base_of_4, job->task == LK_TASK_LORA && job->narrow_base && !lk_base_of(job)->integers)
+ONLY(base_of_8, job->task == LK_TASK_LORA && job->narrow_base && lk_base_of(job)->integers)
 ONLY(fsdp, files_fsdp(job))
 ONLY(deepspeed, files_deepspeed(job))
 ONLY(hybrid, files_fsdp(job) && files_hybrid(job))
@@ -137,7 +140,8 @@ const char *lk_rule_axolotl_optimizer(const lk_emission *emission, const char *v
 const char *lk_rule_axolotl_adapter(const lk_emission *emission, const char *value) {
 	const lk_job *job = emission->job;
 	(void)value;
-	return files_if(job->task == LK_TASK_LORA, job->narrow_base ? "qlora" : "lora");
+	return files_if(job->task == LK_TASK_LORA,
+	                job->narrow_base && !lk_base_of(job)->integers ? "qlora" : "lora");
 }
 
 const char *lk_rule_twice_rank(const lk_emission *emission, const char *value) {

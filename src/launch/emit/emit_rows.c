@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "launch/emit/rows.h"
+#include "model/layout/sizes.h"
 
 enum { DEPTH = 8, SEGMENT = 64 }; /* of sections; bytes of a name */
 
@@ -73,7 +74,9 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	                    .tf32 = job->dtype == LK_TF32,
 	                    .packing = !lk_emit_images(job),
 	                    .adapter = job->task == LK_TASK_LORA,
-	                    .quantization_bits = job->narrow_base ? 4 : 0,
+	                    .quantization_bits = !job->narrow_base           ? 0
+	                                         : lk_base_of(job)->integers ? 8
+	                                                                     : 4,
 	                    .host_shards = job->offload_params,
 	                    .host_params = job->offload_params,
 	                    .host_activations = job->offload_activations,

@@ -221,6 +221,7 @@ const lk_field lk_job_fields[] = {
 	{CHOICE(lora_targets, lora_targets), JOB},
 	{REAL(lora_dropout), JOB},
 	{BOOL(narrow_base), JOB},
+	{CHOICE(base, lk_base_names), JOB},
 	{BOOL(dora), JOB},
 	{CHOICE(objective, lk_objective_names), JOB},
 	{INT(labels), JOB},

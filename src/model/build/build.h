@@ -76,7 +76,9 @@ typedef struct lk_builder {
 	uint32_t pending; /* streams that the next compute operation joins */
 	uint32_t
 		needs; /* 1 + place of one operation that the next compute operation depends on; 0 none */
-	double saved; /* activations kept by the forward under construction */
+	double saved;       /* activations kept by the forward under construction */
+	double layer_reads; /* of it, what lk_build_holds_inputs says; the sum over layers */
+	double all_reads;
 
 	double ffn; /* width of the dense feed-forward of the layer under construction */
 	int shape_count;
@@ -96,6 +98,7 @@ typedef struct lk_builder {
 	/* Large and not cleared before use: searches begin thousands of builders. */
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
+	double layer_read[LK_LAYER_SHAPES];                     /* layer_reads of a forward pass */
 	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
 	                                                        backward pass */
 } lk_builder;
@@ -245,7 +248,10 @@ typedef struct lk_adapter {
 	double rows, n, k;
 	int products;
 	bool at_hand;
+	bool shared; /* another adapter reads the same tensor */
 } lk_adapter;
+/* Whether what products of the frozen base read is held until the next loss. */
+bool lk_build_holds_inputs(const lk_builder *builder);
 void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward);
 void lk_build_adapter_of(lk_builder *builder, lk_lora_targets least, lk_adapter of, bool backward);
 

@@ -42,8 +42,25 @@ static void adapter_products(lk_builder *builder, lk_adapter of, bool backward) 
 	lk_build_gemm(builder, "adapter_b_grad", of.n, r, of.rows);
 }
 
-void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
-	if (builder->train_base) return;
+/* What products of a narrow base keep of their input beyond others'
+ * (optimizers.c). Where a loop holds
+ * the graph, all of it stays until the next loss: what was kept anyway is counted again as the
+ * backward pass releases it (build_ends.c releases the sum). */
+static void keep_what_is_read(lk_builder *builder, lk_adapter of, bool adapted, bool backward) {
+	const lk_job *job = builder->job;
+	const lk_base_kind *base = lk_base_of(job);
+	if (builder->train_base || !job->narrow_base || !base->keeps) return;
+	double all = builder->bytes * of.rows * of.k;
+	double kept = of.at_hand || (adapted && job->lora_dropout == 0) ? 0 : all;
+	bool held = lk_build_holds_inputs(builder);
+	if (held && of.shared) all = 0;
+	if (!backward) builder->layer_reads += held ? all : 0;
+	if (!backward) lk_build_save(builder, kept, LK_OWN_ACTIVATIONS);
+	else if (held) lk_build_save(builder, all - kept, LK_OWN_ACTIVATIONS);
+	else lk_build_release(builder, kept, LK_OWN_ACTIVATIONS);
+}
+
+static void build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
 	bool drops = builder->job->lora_dropout > 0;
 	double passes = of.products * (2 * builder->bytes + 1) * of.rows * of.k;
 	if (drops && !backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "adapter_dropout", passes);
@@ -55,5 +72,17 @@ void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
 }
 
 void lk_build_adapter_of(lk_builder *builder, lk_lora_targets least, lk_adapter of, bool backward) {
-	if (builder->job->lora_targets >= least) lk_build_adapter(builder, of, backward);
+	bool adapted = builder->job->lora_targets >= least;
+	keep_what_is_read(builder, of, adapted, backward);
+	if (adapted && !builder->train_base) build_adapter(builder, of, backward);
+}
+
+void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
+	lk_build_adapter_of(builder, LK_LORA_ATTENTION, of, backward);
+}
+
+bool lk_build_holds_inputs(const lk_builder *builder) {
+	const lk_job *job = builder->job;
+	return !builder->train_base && job->narrow_base && lk_base_of(job)->held &&
+	       job->recompute == LK_RECOMPUTE_NONE && !job->forward_only;
 }

@@ -215,6 +215,7 @@ static void head_forward(lk_builder *builder, bool learns) {
 	lk_build_tp_enter(builder, "gather_head_input");
 	if (builder->job->labels > 0) score_forward(builder);
 	else lk_build_loss_forward(builder, head_saved(builder), learns);
+	if (learns) lk_build_release(builder, builder->all_reads, LK_OWN_ACTIVATIONS);
 }
 
 static void head_backward(lk_builder *builder) {

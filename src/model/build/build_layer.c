@@ -231,21 +231,21 @@ static double ranks_of(const lk_job *job, const lk_matrix *matrix) {
 	return matrix->cut == LK_CUT_NONE ? 1 : job->tp;
 }
 
-/* Frozen 4-bit matrices are widened before each product that reads them, one at a time: read with
- * their factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are one
+/* A frozen matrix in fewer bits is widened before a product that reads it, one at a time: read with
+ * its factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are one
  * operation. */
 static void widen_base(lk_builder *builder, int layer) {
 	const lk_job *job = builder->job;
 	lk_matrices list;
-	if (!job->narrow_base) return;
 	lk_model_matrices(&job->model, layer, lk_job_like_megatron(job), &list);
 	for (int i = 0; i < list.count; i++) {
 		const lk_matrix *matrix = &list.at[i];
+		if (matrix->expert && lk_base_of(job)->dense) continue;
 		double times = matrix->expert ? 1 : matrix->count,
 			   each = matrix->out * matrix->in * matrix->count / times / ranks_of(job, matrix);
 		for (int k = 0; k < times; k++) {
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "widen_weight",
-			                each * (LK_NF4_BYTES + builder->bytes));
+			                each * (lk_base_bytes(job) + builder->bytes));
 			lk_build_scratch(builder,
 			                 builder->bytes * each / (matrix->expert ? matrix->count / job->ep : 1),
 			                 LK_OWN_WORKSPACE);
@@ -253,12 +253,45 @@ static void widen_base(lk_builder *builder, int layer) {
 	}
 }
 
+/* Products of integers (arXiv 2208.07339, section 3; bitsandbytes, MatMul8bitLt): the input is
+ * quantised by rows, and cast to fp16 before if it is in bf16; sums in int32 become fp16, and bf16
+ * again. The product is priced as one in 16 bits, as are the few columns of outliers. */
+static void quantise_inputs(lk_builder *builder, int layer) {
+	const lk_job *job = builder->job;
+	double cast = job->dtype == LK_FP16 ? 0 : 2 + 2;
+	lk_matrices list;
+	lk_model_matrices(&job->model, layer, lk_job_like_megatron(job), &list);
+	for (int i = 0; i < list.count; i++) {
+		const lk_matrix *matrix = &list.at[i];
+		if (matrix->expert && lk_base_of(job)->dense) continue;
+		double parts = ranks_of(job, matrix), times = matrix->expert ? 1 : matrix->count,
+			   rows = builder->tokens * (matrix->expert ? job->model.topk : 1),
+			   in = rows * matrix->in / (matrix->cut == LK_CUT_IN ? parts : 1),
+			   out = rows * matrix->out / (matrix->cut == LK_CUT_OUT ? parts : 1);
+		for (int k = 0; k < times; k++) {
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantise_input", in * (2 + 1 + cast));
+			/* the product writes 4 bytes instead of its own */
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "rescale_sums",
+			                out * (4 - builder->bytes + 4 + 2 + cast));
+			lk_build_scratch(builder, in + out * (4 + 2), LK_OWN_WORKSPACE);
+		}
+	}
+}
+
+/* What reading a frozen base in fewer bits costs before the products of a pass. */
+static void read_base(lk_builder *builder, int layer, lk_block_pass pass, bool again) {
+	bool forward = pass < LK_BLOCK_BACKWARD, integers = lk_base_of(builder->job)->integers;
+	if (!builder->job->narrow_base || pass == LK_BLOCK_WEIGHT_GRADIENT) return;
+	if (integers && (forward || again)) quantise_inputs(builder, layer);
+	if (!integers && again) widen_base(builder, layer);
+	if (!integers || !forward) widen_base(builder, layer);
+}
+
 static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int layer,
                        lk_block_pass pass) {
 	bool weight = builder->train_base;
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
-	if (pass != LK_BLOCK_WEIGHT_GRADIENT) widen_base(builder, layer);
-	if (again) widen_base(builder, layer);
+	read_base(builder, layer, pass, again);
 	if (again || pass < LK_BLOCK_BACKWARD) lk_build_cast_weights(builder, layer, false);
 	switch (pass) {
 	case LK_BLOCK_FORWARD: layer_forward(builder, shape); break;
@@ -328,7 +361,7 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		if (first) builder->phase = LK_PHASE_FORWARD;
 		else if (pass == LK_BLOCK_WEIGHT_GRADIENT) builder->phase = LK_PHASE_WEIGHT;
 		else builder->phase = LK_PHASE_BACKWARD;
-		builder->saved = 0;
+		builder->saved = builder->layer_reads = 0;
 		builder->pending = 0;
 		lk_graph_begin_block(builder->graph, name);
 		lk_build_fetch_kept(builder, kept);
@@ -347,7 +380,9 @@ lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uin
 		scatter_behind(builder, layer, pass, gathered);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->layer_block[s][pass] = *block + 1;
+		if (pass == LK_BLOCK_FORWARD) builder->layer_read[s] = builder->layer_reads;
 	}
+	if (pass == LK_BLOCK_FORWARD) builder->all_reads += builder->layer_read[s];
 	*block = builder->layer_block[s][pass] - 1;
 	return LK_OK;
 }

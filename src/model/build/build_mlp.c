@@ -56,7 +56,14 @@ static void mlp_norm(lk_builder *builder) {
 
 /* The adapters of the first products, which read the norm's output, and of the second. */
 static lk_adapter up_adapter(const lk_builder *builder, double rows, double up, double hidden) {
-	return (lk_adapter){.rows = rows, .n = up, .k = hidden, .products = mlp_readers(builder)};
+	const lk_model *model = builder->model;
+	bool shared = model->parallel_residual && model->norms_per_layer == 1;
+	return (lk_adapter){.rows = rows,
+	                    .n = up,
+	                    .k = hidden,
+	                    .products = mlp_readers(builder),
+	                    .at_hand = shared,
+	                    .shared = shared};
 }
 static lk_adapter down_adapter(double rows, double hidden, double inner) {
 	return (lk_adapter){.rows = rows, .n = hidden, .k = inner, .products = 1};

@@ -42,6 +42,7 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
 	bytes[LK_OWN_WEIGHTS] = held.weights;
 	bytes[LK_OWN_GRADIENTS] = builder->late_gradients ? 0 : held.gradients;
 	bytes[LK_OWN_OPTIMIZER] = held.optimizer;
+	bytes[LK_OWN_ACTIVATIONS] = builder->all_reads;
 	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage) + teacher_bytes(builder);
 	bytes[LK_OWN_BUFFERS] =
 		wire_bytes(builder) + mask_bytes(builder) + lk_build_kept_moving(builder);

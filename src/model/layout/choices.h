@@ -4,6 +4,14 @@
 #define LK_MODEL_LAYOUT_CHOICES_H
 
 typedef enum lk_task { LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA } lk_task;
+/* Numbers of a frozen base in fewer than 16 bits (optimizers.c). */
+typedef enum lk_base {
+	LK_BASE_NF4,      /* QLoRA (arXiv 2305.14314) */
+	LK_BASE_INT8,     /* LLM.int8 (arXiv 2208.07339) */
+	LK_BASE_NF4_HELD, /* NF4 of bitsandbytes 0.42 in a loop that holds a step's loss, as litgpt's */
+	LK_BASE_NF4_DENSE, /* experts stay in 16 bits */
+	LK_BASE_INT8_DENSE,
+} lk_base;
 /* What the loss of fine-tuning compares (job_loss.c). */
 typedef enum lk_objective {
 	LK_OBJECTIVE_TOKENS, /* each token with the next one */

@@ -33,6 +33,7 @@
 #include "base/noun.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
+#include "model/layout/sizes.h"
 
 enum {
 	SEQ_DEFAULT = 2048,
@@ -424,6 +425,8 @@ static lk_status job_complete(lk_job *job, const lk_cluster *cluster, bool netwo
 	if (!network_checked) LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);
 	lk_job_fit_labels(&whole);
+	if (whole.model.experts == 0 && lk_base_of(&whole)->dense) /* nothing but linear layers */
+		whole.base = whole.base == LK_BASE_NF4_DENSE ? LK_BASE_NF4 : LK_BASE_INT8;
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_copies(&whole, err));
 	LK_TRY(fill_schedule(&whole, err));

@@ -31,8 +31,10 @@ typedef enum lk_lora_targets {
 typedef struct lk_job {
 	lk_model model;
 	lk_task task;
-	int lora_rank;           /* default 16 */
-	bool narrow_base;        /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
+	int lora_rank; /* default 16 */
+	bool
+		narrow_base; /* adapters: frozen matrices of layers are kept in fewer bits, those of base */
+	lk_base base;
 	lk_objective objective;  /* of pairs, mbs and gbs count both sequences */
 	int labels;              /* a classifier's head, hidden x labels, in place of the vocabulary's;
 	                             0: none */
@@ -360,7 +362,7 @@ typedef struct lk_objective_kind {
 	int unkept;          /* forward passes of the trained network that keep nothing */
 	int labels;          /* of the classifier's head; 0: the loss reads logits */
 } lk_objective_kind;
-extern const char *const lk_objective_names[]; /* NULL at the end */
+extern const char *const lk_objective_names[], *const lk_base_names[]; /* NULL at the end */
 const lk_objective_kind *lk_objective_of(lk_objective objective);
 /* Find "kto" or "kto+lora"; false if the text names no objective. */
 bool lk_objective_find(const char *text, lk_objective *out, bool *adapters);

@@ -57,3 +57,30 @@ const lk_optimizer_kind *lk_optimizer_of(const lk_job *job) {
 bool lk_optimizer_has_products(const lk_job *job) {
 	return lk_optimizer_of(job)->update > 0;
 }
+
+/* ---- frozen weights in fewer bits */
+
+/* LLM.int8 has a factor in fp32 for each row of a matrix. bitsandbytes lists what its products read
+ * in ctx.tensors, which autograd does not release after the backward pass: LLM.int8's still
+ * (autograd/_functions.py, MatMul8bitLt), NF4's up to 0.42 (MatMul4Bit). There it stays for as long
+ * as the graph does: to the end of a step of transformers' Trainer, to the next loss in litgpt's
+ * loop (finetune/lora.py, fit). litgpt's NF4 has plain factors. Linear layers alone are replaced:
+ * experts that are one tensor, as in transformers from 5 on, stay as they are, unless the program
+ * works on them itself (axolotl's quantize_moe_experts). */
+const char *const lk_base_names[] = {"nf4", "int8", "nf4-held", "nf4-dense", "int8-dense", NULL};
+static const lk_base_kind bases[] = {
+	[LK_BASE_NF4] = {.bytes = LK_NF4_BYTES},
+	[LK_BASE_INT8] = {.bytes = 1, .row = 4, .integers = true, .keeps = true},
+	[LK_BASE_NF4_HELD] = {.bytes = .5 + 4 / 64., .keeps = true, .held = true},
+	[LK_BASE_NF4_DENSE] = {.bytes = LK_NF4_BYTES, .dense = true},
+	[LK_BASE_INT8_DENSE] = {.bytes = 1, .row = 4, .integers = true, .keeps = true, .dense = true},
+};
+
+const lk_base_kind *lk_base_of(const lk_job *job) {
+	return &bases[job->base];
+}
+
+/* Most rows have the network's width. */
+double lk_base_bytes(const lk_job *job) {
+	return bases[job->base].bytes + bases[job->base].row / job->model.hidden;
+}

@@ -110,7 +110,7 @@ double lk_sizes_checkpoint(const lk_job *job) {
 	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job)) + more;
 }
 
-/* Bytes saved by frozen matrices in 4 bits instead of 16, before sharding. */
+/* Bytes saved by frozen matrices in fewer bits than 16, before sharding. */
 static double narrow_saving(const lk_job *job, int stage) {
 	double elements = 0;
 	if (!job->narrow_base) return 0;
@@ -121,7 +121,7 @@ static double narrow_saving(const lk_job *job, int stage) {
 			elements += layer.dense + layer.experts;
 		}
 	}
-	return (2 - LK_NF4_BYTES) * elements;
+	return (2 - lk_base_bytes(job)) * elements;
 }
 
 /* A teacher's weights: one copy in 16 bits. */

@@ -72,6 +72,7 @@ lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer) {
 	for (int i = 0; i < list.count; i++) {
 		const lk_matrix *matrix = &list.at[i];
 		double all = matrix->out * matrix->in * matrix->count;
+		if (matrix->expert && lk_base_of(job)->dense) continue;
 		if (matrix->expert) sum.experts += all / ((double)job->ep * job->etp);
 		else sum.dense += all / (matrix->cut == LK_CUT_NONE ? 1 : job->tp);
 	}
@@ -87,8 +88,8 @@ void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *den
 	/* A layer's parameters on a rank are counted as divided by tensor parallelism, including the
 	 * matrices into latents (MLA), which the list of matrices has whole. */
 	lk_rank_params narrow = lk_sizes_layer_matrices(job, layer);
-	*dense -= (each - LK_NF4_BYTES) * fmin(narrow.dense, p.dense);
-	*experts -= (each - LK_NF4_BYTES) * narrow.experts;
+	*dense -= (each - lk_base_bytes(job)) * fmin(narrow.dense, p.dense);
+	*experts -= (each - lk_base_bytes(job)) * narrow.experts;
 }
 
 /* Matrices of a transformer layer. Megatron-LM's stacks, and networks without a gate (GPT-2, NeoX,

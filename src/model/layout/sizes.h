@@ -37,7 +37,20 @@ lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
 /* Bytes of a frozen parameter in 4 bits: NF4, one byte per 64 parameters, one fp32 number per 256
  * of those bytes (QLoRA, arXiv 2305.14314, section 3). */
 #define LK_NF4_BYTES (.5 + 1 / 64. + 4 / (64 * 256.))
-/* Elements of a layer's matrices on a rank, which QLoRA keeps in 4 bits: .dense and .experts. */
+typedef struct lk_base_kind {
+	double bytes;  /* of a parameter */
+	double row;    /* further bytes of a row of a matrix */
+	bool integers; /* the forward product is one of integers: its input is quantised, its result
+	                  rescaled. Otherwise the matrix is widened first, as backward it always is */
+	bool keeps;    /* what a product reads is kept, whether or not a gradient needs it */
+	bool held;     /* until the loss of the next micro-batch */
+	bool dense;    /* experts stay in 16 bits */
+} lk_base_kind;
+const lk_base_kind *lk_base_of(const lk_job *job);
+/* Bytes of a frozen parameter in fewer bits, with its factors. */
+double lk_base_bytes(const lk_job *job);
+/* Elements of a layer's matrices on a rank, which a narrow base keeps in fewer bits: .dense and
+ * .experts. */
 lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer);
 /* Bytes of a layer's dense and expert weights as they travel and lie unsharded; `each`: bytes of a
  * parameter that is not kept in fewer bits. */

@@ -127,13 +127,18 @@
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences " \
 	 "of a pair")}, \
 	{INT("num-labels", JOB(num_labels), "N", 1, 1048576, \
-	 "a classifier: a head of N columns in place of the vocabulary's (num_labels of Hugging Face's " \
+	 "a classifier: a head of N columns in place of the vocabulary's (num_labels of transformers' " \
 	 "ForSequenceClassification)"), LISTED}, \
 	{TEXT("teacher", JOB(teacher), "NAME|FILE", \
 	 "distillation: a frozen network, a preset or config.json, that reads every sequence too"), \
 	 LISTED}, \
 	{FLAG("qlora", JOB(qlora), \
 	 "lora: frozen matrices of layers are kept in 4 bits (NF4) and widened before each product")}, \
+	{TEXT("base-format", JOB(base_format), "NAME", \
+	 "lora: frozen matrices of layers in nf4 (as --qlora), int8 (LLM.int8, load_in_8bit), " \
+	 "either with -dense (experts, which are no linear layers, stay in 16 bits), or nf4-held " \
+	 "(bitsandbytes to 0.42 in litgpt's loop: what products read stays until the next loss)"), \
+	 LISTED}, \
 	{FLAG("dora", JOB(dora), "lora: adapted weights as direction and magnitude")}, \
 	{INT("images", JOB(images), "N", 1, 65536, \
 	 "images, or tiles of them, in a sequence of a vision-language model; default 1"), LISTED}, \
