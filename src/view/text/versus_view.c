@@ -162,21 +162,55 @@ static lk_status versus_put_parts(const lk_versus *versus, bool colour, FILE *ou
 	return status;
 }
 
+static bool same_finding(const lk_versus_finding *a, const lk_versus_finding *b) {
+	return strcmp(a->state, b->state) == 0 && strcmp(a->what, b->what) == 0;
+}
+
+static bool same_work(const lk_versus_finding *a, const lk_versus_finding *b) {
+	return strcmp(a->operation->kind, b->operation->kind) == 0 &&
+	       strcmp(a->operation->phase, b->operation->phase) == 0;
+}
+
+/* The findings like number `first`, in one line: their phases and kinds, each once, and their time. */
+static void versus_say_finding(const lk_versus *versus, int first, lk_text *text) {
+	const lk_versus_finding *found = versus->findings;
+	double sum_s = 0;
+	char seconds[32];
+	lk_text_add(text, "%s: %s (", found[first].state, found[first].what);
+	for (int i = first; i < versus->finding_count; i++) {
+		const lk_diff_operation *of = found[i].operation;
+		if (!same_finding(&found[first], &found[i])) continue;
+		sum_s += fmax(of->before_sum_s, of->after_sum_s);
+		double before = 0, after = 0;
+		bool said = false;
+		for (int k = first; k < versus->finding_count && !said; k++) {
+			if (!same_work(&found[k], &found[i]) || !same_finding(&found[k], &found[i])) continue;
+			said = k < i;
+			before += found[k].operation->before_count;
+			after += found[k].operation->after_count;
+		}
+		if (said) continue;
+		lk_text_add(text, "%s%s %s, %.0f a step instead of %.0f", i > first ? "; " : "", of->phase,
+		            of->kind, after, before);
+	}
+	lk_text_add(text, "): %s", lk_format_seconds(sum_s, seconds, sizeof seconds));
+}
+
 static lk_status versus_put_findings(const lk_versus *versus, FILE *out, lk_error *err) {
-	char line[600], seconds[32];
+	char line[900];
+	int shown = 0;
 	if (versus->finding_count) fputs("\nwork that differs\n", out);
-	for (int i = 0; i < versus->finding_count && i < FINDINGS; i++) {
-		const lk_versus_finding *finding = &versus->findings[i];
-		const lk_diff_operation *of = finding->operation;
+	for (int i = 0; i < versus->finding_count && shown < FINDINGS; i++) {
+		bool said = false;
+		for (int k = 0; k < i && !said; k++)
+			said = same_finding(&versus->findings[k], &versus->findings[i]);
+		if (said) continue;
 		lk_text text = lk_text_begin(line, sizeof line);
-		lk_text_add(&text, "%s: %s, %s %s", finding->state, finding->what, of->phase, of->kind);
-		if (*of->shape) lk_text_add(&text, " of %.60s", of->shape);
-		lk_text_add(
-			&text, ", %.0f a step instead of %.0f, %s", of->after_count, of->before_count,
-			lk_format_seconds(fmax(of->before_sum_s, of->after_sum_s), seconds, sizeof seconds));
+		versus_say_finding(versus, i, &text);
 		fputs("  - ", out);
 		LK_TRY(lk_put_wrapped(line, 4, 4, out, err));
 		fputc('\n', out);
+		shown++;
 	}
 	return LK_OK;
 }
