@@ -11,7 +11,6 @@
 #include "lockstep/explain.h"
 #include "lockstep/replay.h"
 #include "lockstep/stalls.h"
-#include "lockstep/versus.h"
 #include "lockstep/whatif.h"
 
 /* ---- explain ---- */

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "explain/explain.h"
-#include "lockstep/versus.h"
+#include "lockstep/diff.h"
 #include "predict/predict.h"
 
 /* The comparison in the making; freed with the explanation that it belongs to. */
