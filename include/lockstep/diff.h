@@ -147,8 +147,8 @@ typedef struct lk_versus {
 	const char *failed_check;
 } lk_versus;
 
-/* lk_explain, and the comparison with the prediction of `job` in lk_explanation.versus. The errors of
- * both. `request->job` is the text of the job, for the command that reproduces the answer. */
+/* lk_explain, and the comparison with the prediction of `job` in lk_explanation.versus. The errors
+ * of both. `request->job` is the text of the job, for the command that reproduces the answer. */
 lk_status lk_versus_explain(const lk_explain_request *request, const lk_predict_request *job,
                             lk_explanation **out, lk_error *err);
 

@@ -51,8 +51,8 @@ typedef struct lk_explain_request {
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;
-	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL: not
-	 * given. lk_versus_explain (diff.h) answers it; lk_explain ignores it. */
+	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL:
+	 * not given. lk_versus_explain (diff.h) answers it; lk_explain ignores it. */
 	const char *job;
 	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
 	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */

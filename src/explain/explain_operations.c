@@ -1,9 +1,10 @@
 /* explain_operations.c: the work of the steps by what it is instead of by its kernels' names: the
- * phase of the step, the part of the work, the kind of operation, its shape or size, its group. Runs
- * on other devices and other libraries, and predicted steps, so have the same rows.
+ * phase of the step, the part of the work, the kind of operation, its shape or size, its group.
+ * Runs on other devices and other libraries, and predicted steps, so have the same rows.
  *
- * Every moment of a step belongs to at most one operation: to the computation that began first, else
- * to communication, else to a copy; so the rows' own times and the idle time add up to the steps. */
+ * Every moment of a step belongs to at most one operation: to the computation that began first,
+ * else to communication, else to a copy; so the rows' own times and the idle time add up to the
+ * steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

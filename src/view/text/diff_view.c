@@ -415,7 +415,8 @@ static bool same_work(const lk_versus_finding *a, const lk_versus_finding *b) {
 	       strcmp(a->operation->phase, b->operation->phase) == 0;
 }
 
-/* The findings like number `first`, in one line: their phases and kinds, each once, and their time. */
+/* The findings like number `first`, in one line: their phases and kinds, each once, and their
+ * time. */
 static void versus_say_finding(const lk_versus *versus, int first, lk_text *text) {
 	const lk_versus_finding *found = versus->findings;
 	double sum_s = 0;
