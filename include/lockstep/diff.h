@@ -142,6 +142,7 @@ typedef struct lk_versus {
 	int finding_count;
 	const lk_versus_cause *causes; /* the likeliest first; none where nothing is to explain */
 	int cause_count;
+	double unchanged_share; /* probability that the job is as stated, and the prediction errs */
 	double unchanged_time_off, unchanged_work_off; /* as of causes, of the job as stated */
 	int tried;                                     /* predictions that were made for the causes */
 	const char *failed_check;

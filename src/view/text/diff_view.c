@@ -346,6 +346,7 @@ static const lk_answer_field versus_fields[] = {
 	{"parts", NULL, LK_MANY(lk_versus, parts, part_count, part_record)},
 	{"findings", NULL, LK_MANY(lk_versus, findings, finding_count, finding_record)},
 	{"causes", NULL, LK_MANY(lk_versus, causes, cause_count, cause_record)},
+	{"unchanged_share", NULL, VERSUS(unchanged_share)},
 	{"unchanged_time_off", NULL, VERSUS(unchanged_time_off)},
 	{"unchanged_work_off", NULL, VERSUS(unchanged_work_off)},
 	{"tried", NULL, VERSUS(tried)},
@@ -372,6 +373,8 @@ static void versus_put_steps(const lk_versus *versus, bool colour, FILE *out) {
 
 static lk_status versus_put_causes(const lk_versus *versus, FILE *out, lk_error *err) {
 	char step[32], share[32], line[700];
+	if (versus->cause_count && versus->causes[0].share <= versus->unchanged_share)
+		return LK_OK; /* no change agrees better */
 	if (versus->cause_count) fputs("\nwhat would give this step\n", out);
 	for (int i = 0; i < versus->cause_count && i < CAUSES; i++) {
 		const lk_versus_cause *cause = &versus->causes[i];
