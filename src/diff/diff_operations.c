@@ -1,6 +1,6 @@
-/* diff_operations.c: operations of two runs paired by what they are: phase, part, kind, ranks of the
- * group, shape or size; never by the names of kernels, which differ between devices and libraries. A
- * kind of which one run does not state all shapes is one row. */
+/* diff_operations.c: operations of two runs paired by what they are: phase, part, kind, ranks of
+ * the group, shape or size; never by the names of kernels, which differ between devices and
+ * libraries. A kind of which one run does not state all shapes is one row. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,8 +29,8 @@ typedef struct lk_slice {
 	uint32_t phase, group, dtype; /* interned: "backward"; "tp"; "bf16" */
 	uint32_t ranks;               /* of its group */
 	double m, n, k, batch;        /* its shape, see LK_OP_KINDS */
-	/* A repetition that stands for others: it happens this many times, every_ps apart; 0: once. Only
-	 * the first is drawn. */
+	/* A repetition that stands for others: it happens this many times, every_ps apart; 0: once.
+	 * Only the first is drawn. */
 	uint32_t times;
 	int64_t every_ps;
 } lk_slice;

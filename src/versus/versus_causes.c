@@ -173,6 +173,8 @@ static lk_status search_see(void *context, const lk_cause_step *cause, lk_error 
 	lk_arena *texts = &search->run->arena;
 	lk_arena arena = LK_ARENA_INIT;
 	struct distance off;
+	/* what the traces name needs no guess */
+	if (cause->of_device && *search->measured->ranks[0].device) return LK_OK;
 	search->run->result.tried++;
 	lk_status status = step_off(search, &arena, cause->step, &off, err);
 	lk_arena_free(&arena);
@@ -211,6 +213,7 @@ static lk_status search_take(struct search *search, lk_error *err) {
 		rows[out->cause_count].share /= sum;
 		out->cause_count += rows[out->cause_count].share >= 0.01;
 	}
+	out->unchanged_share = UNCHANGED_ODDS * distance_weight(&search->unchanged) / sum;
 	lk_sort(rows, (size_t)out->cause_count, sizeof *rows, causes_by_share);
 	out->causes = rows;
 	return LK_OK;

@@ -1,9 +1,9 @@
 /* shown.c: slices of a timeline as captures, a capture per process that names a rank.
  *
  * The category says what a slice is: the kind of an operation (lk_op_kind), of a simulated step, or
- * the kind of an event, of traces that were drawn. A simulated step is one step of all its ranks: it
- * begins at time 0 and ends with the last slice. A repetition that stands for others becomes as many
- * events. */
+ * the kind of an event, of traces that were drawn. A simulated step is one step of all its ranks:
+ * it begins at time 0 and ends with the last slice. A repetition that stands for others becomes as
+ * many events. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +110,8 @@ lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char 
 
 /* ---- slices ---- */
 
-/* What a slice becomes; false: it is no event. *kind: of a simulated operation, else LK_OP_COUNT. */
+/* What a slice becomes; false: it is no event. *kind: of a simulated operation, else
+ * LK_OP_COUNT. */
 static bool shown_kind(const char *category, lk_event_kind *event, unsigned *kind) {
 	static const char *const events[LK_EVENT_KINDS] = {
 		"operation", "annotation", "runtime", "kernel", NULL, "fill", "sync"};

@@ -52,7 +52,7 @@ extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, l
 	lk_postmortem_document, lk_run_log_document;
 /* A change in seconds with its sign: an lk_shown. */
 char *lk_show_delta(double seconds, char *out, size_t size);
-/* Fields and report of a traced run against its job (lockstep/versus.h). */
+/* Fields and report of a traced run against its job (lockstep/diff.h). */
 extern const lk_answer_record lk_versus_record;
 struct lk_versus;
 lk_status lk_versus_report(const struct lk_versus *versus, bool colour, FILE *out, lk_error *err);
