@@ -583,7 +583,7 @@ static void put_record(FILE *out, const lk_proto_out *event) {
 	put_little(out, record_crc(event->bytes.at, event->bytes.count), 4);
 }
 
-static void put_event(FILE *out, int step, double at_s, const char *tag, float value) {
+static void put_event(FILE *out, int step, double at_s, const char *tag, float value, bool tensor) {
 	lk_proto_out event = {0};
 	uint32_t bits;
 	memcpy(&bits, &value, sizeof bits);
@@ -593,7 +593,16 @@ static void put_event(FILE *out, int step, double at_s, const char *tag, float v
 	lk_proto_put_text(&event, 1, tag);
 	unsigned char simple[5] = {2 << 3 | 5};
 	for (int i = 0; i < 4; i++) simple[1 + i] = (unsigned char)(bits >> 8 * i);
-	lk_proto_put_bytes(&event, simple, sizeof simple);
+	size_t content = tensor ? lk_proto_begin(&event, 8) : 0;
+	if (tensor) { /* DT_FLOAT, and its bytes */
+		lk_proto_put_integer(&event, 1, 1);
+		size_t bytes = lk_proto_begin(&event, 4);
+		lk_proto_put_bytes(&event, simple + 1, 4);
+		lk_proto_end(&event, bytes);
+		lk_proto_end(&event, content);
+	} else {
+		lk_proto_put_bytes(&event, simple, sizeof simple);
+	}
 	lk_proto_end(&event, inside);
 	lk_proto_end(&event, summary);
 	assert_false(event.lost);
@@ -609,8 +618,8 @@ static void event_files_are_read(void **state) {
 	double at_s = 1700000000;
 	for (int step = 1; step <= STEPS; step++) {
 		at_s += seconds_of(&runs[1], step);
-		put_event(out, step, at_s, "train/loss", 2.5F);
-		put_event(out, step, at_s, "throughput(tps)", 20480.0F);
+		put_event(out, step, at_s, "train/loss", 2.5F, true);
+		put_event(out, step, at_s, "throughput(tps)", 20480.0F, step % 2);
 	}
 	assert_int_equal(fclose(out), 0);
 	lk_measured found;
