@@ -60,7 +60,7 @@ typedef struct lk_run_log {
 } lk_run_log;
 
 /* Whether the request's only path is a log: not a trace, nor several paths, nor a file that measures
- * nothing. LK_ERR_MEMORY. */
+ * nothing. LK_ERR_INPUT: one that is named as a log measures nothing; LK_ERR_MEMORY. */
 lk_status lk_run_log_asked(const lk_explain_request *request, bool *asked, lk_error *err);
 /* Read it. LK_ERR_INPUT: it is none; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_run_log_read(const lk_explain_request *request, lk_run_log **out, lk_error *err);

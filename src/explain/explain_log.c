@@ -56,6 +56,14 @@ static bool head_is_no_trace(const char *path) {
 	return other;
 }
 
+/* Whether nobody takes the file for a trace. */
+static bool is_named_log(const char *path) {
+	static const char *const endings[] = {".log", ".out", ".err", ".txt"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(path, endings[i])) return true;
+	return false;
+}
+
 static bool may_be_log(const lk_explain_request *request) {
 	struct stat about;
 	lk_arena arena = {0};
@@ -281,7 +289,12 @@ lk_status lk_run_log_asked(const lk_explain_request *request, bool *asked, lk_er
 	lk_measured run;
 	*asked = false;
 	if (!may_be_log(request)) return LK_OK;
+	if (strcmp(request->traces[0], "-") == 0) { /* it can be read only once */
+		*asked = true;
+		return LK_OK;
+	}
 	lk_status status = lk_measured_read(request->traces[0], &run, err);
+	if (status == LK_ERR_INPUT && is_named_log(request->traces[0])) return status;
 	if (status == LK_ERR_INPUT || status == LK_ERR_IO) return LK_OK;
 	LK_TRY(status);
 	lk_measured_free(&run);

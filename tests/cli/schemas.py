@@ -32,6 +32,7 @@ explain {TRACES}small.json --table kernels -o jsonl
 explain $ROOT/tests/data/snapshot.pickle
 explain $ROOT/tests/data/oom.log
 explain $ROOT/tests/data/hang
+explain $ROOT/tests/data/train_small.log
 replay {TRACES}small.json
 diff {TRACES}before.json {TRACES}after.json
 whatif step.json --gpu h100-sxm --set nic=2x --set scale=2,1.3

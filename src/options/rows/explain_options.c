@@ -68,12 +68,14 @@ static const char *const examples[] = {
 	"which rank did not enter the collective that hangs",
 	"lockstep explain rank*.json.gz --trace merged.pftrace",
 	"all ranks on one clock, for ui.perfetto.dev",
+	"lockstep explain train.log",
+	"without a trace: steady step, slow steps and drift, memory, from the run's own log",
 	NULL,
 };
 
 const lk_verb lk_explain_verb = {
 	.name = "explain",
-	.summary = "why is this run slow? From profiler traces of one or many ranks",
+	.summary = "why is this run slow? From profiler traces of one or many ranks, or its log",
 	.operands = "TRACE...",
 	.description =
 		"Measures where the time of the steps goes and ranks what costs it: exposed "
@@ -91,6 +93,10 @@ const lk_verb lk_explain_verb = {
 		"Of a run that died or hangs it reads what is left: memory snapshots of PyTorch (pickle, "
 		"JSON), logs that say that memory ran out or a collective timed out, flight-recorder dumps "
 		"of all ranks, and the output of ncclras.\n\n"
+		"Logs are read too, where no trace is given: of Megatron-LM, torchtitan, NeMo, the "
+		"HuggingFace Trainer, axolotl, ms-swift, DeepSpeed, torchtune, verl, MaxText and "
+		"others, metrics of W&B (CSV), TensorBoard and MLflow, tables of nvidia-smi and "
+		"DCGM, or a folder of them; - is standard input.\n\n"
 		"Measures and their names are those of HolisticTraceAnalysis (compute_time, "
 		"idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
 		"those of nsys stats. With --steps all the numbers can be compared with HTA's.",
