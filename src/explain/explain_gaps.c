@@ -134,8 +134,7 @@ static int64_t gaps_awaited(const lk_rank_work *work, const lk_interval *gap, in
 
 /* ---- what a late host did ---- */
 
-/* Gaps from which on a launch cannot be all that the host did, and their least share of the analysed
- * time. */
+/* From this length and share of the analysed time on, a gap is more than a launch. */
 static const int64_t LONG_GAP_NS = 1000000;
 enum { LONG_GAP_PART = 50 };
 
@@ -150,7 +149,7 @@ static uint32_t gaps_lane_from(const lk_capture *capture, const lk_lane *lane, i
 	return low;
 }
 
-/* The time of a gap in which the thread of the call that ends it was in no operation and no call. */
+/* The time of a gap in which the thread that ends it was in no operation and no call. */
 static int64_t gaps_outside(const lk_capture *capture, const lk_interval *gap, uint32_t call) {
 	const lk_lane *lane = &capture->lanes.at[capture->lane[call]];
 	int64_t covered = 0, since = gap->start, end = lk_sooner(gap->end, capture->start_ns[call]);

@@ -133,7 +133,8 @@ static lk_status sets_of(lk_rank_work *work, lk_error *err) {
 
 /* ---- figures ---- */
 
-/* Count copies to the device, and those of pageable memory. If copies overlap, the first one gets the common time. */
+/* Count copies to the device, and those of pageable memory. If copies overlap, the first one gets
+ * the common time. */
 static void rank_copies(lk_rank_work *work) {
 	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;

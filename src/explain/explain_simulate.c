@@ -104,9 +104,9 @@ static const struct change *change_for(const lk_explain_stall *stall) {
 /* Idle time for causes that no simulated change shortens is left out of gains from this share. */
 static const double OTHER_CAUSES = 0.005;
 
-/* The most that a change can gain a step, in seconds. The simulated host spares what it does other
- * than launch too, which the change leaves as it is: compilation, allocation, preprocessing. Where a
- * trace has such causes, a gain is at most what the device loses to those that the change mends. */
+/* The most that a change can gain a step, in seconds. The simulated host also spares what it does
+ * not change: compilation, allocation, preprocessing. In traces with such causes, a gain is at
+ * most what the device loses to those that the change mends. */
 static double simulate_most_of(const lk_explanation *explanation, unsigned parts) {
 	double ns = 0, steps = 0, others = 0;
 	for (int i = 0; i < explanation->rank_count; i++) {

@@ -7,13 +7,8 @@
 #include "measured/measured.h"
 
 lk_status lk_measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err) {
-	lk_run_log *log = NULL;
 	*asked = request->job && request->trace_count == 1 && lk_measured_is_number(request->traces[0]);
-	if (!request->job || *asked) return LK_OK;
-	LK_TRY(lk_run_log_try(request, &log, err));
-	*asked = log != NULL;
-	lk_run_log_free(log);
-	return LK_OK;
+	return !request->job || *asked ? LK_OK : lk_run_log_asked(request, asked, err);
 }
 
 static void measured_run_row_defaults(void *request) {

@@ -108,6 +108,19 @@ def outside(trace, at, _):
     trace.work("second", at + 2500, 5, at + 2506, 400)
 
 
+def computing(trace, at, _):
+    trace.work("first", at, 5, at + 10, 970)
+
+
+def ranges():
+    """Steps that the program marks itself."""
+    trace = Trace()
+    for number in range(4):
+        trace.host("user_annotation", f"iteration {number + 7}", 1000 * number, 990)
+        computing(trace, 1000 * number, number)
+    return trace
+
+
 def slow():
     """An addition of 2 GiB in and 1 GiB out, at a third of what 3.35 TB/s allow."""
     trace = Trace()
@@ -117,14 +130,10 @@ def slow():
     return trace
 
 
-def computing(trace, at, _):
-    trace.work("first", at, 5, at + 10, 970)
-
-
 KINDS = {"compiled": compiled, "first_launch": first_launch, "captured": captured, "allocating": lambda: steps(allocating),
          "allocating_once": lambda: steps(allocating_once), "pageable": lambda: copying("Pageable"), "pinned": lambda: copying("Pinned"),
          "preparing": lambda: steps(preparing), "awaiting": lambda: steps(awaiting),
-         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "computing": lambda: steps(computing)}
+         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "ranges": ranges, "computing": lambda: steps(computing)}
 
 for name, make in KINDS.items():
     trace = make()

@@ -169,10 +169,30 @@ static void public_traces(void **state) {
 	check_trace(data_path("traces/dlrm8/kineto"), NULL);
 }
 
+/* Of every format, and of every cause. */
+static void labelled_traces(void **state) {
+	(void)state;
+	char folder[600], trace[900];
+	int checked = 0;
+	snprintf(folder, sizeof folder, "%s", data_path("traces/labelled"));
+	if (only_elsewhere() || !has_data(folder)) skip();
+	DIR *dir = opendir(folder);
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (strchr(entry->d_name, '.')) continue;
+		snprintf(trace, sizeof trace, "%s/%s", folder, entry->d_name);
+		check_trace(trace, NULL);
+		checked++;
+	}
+	closedir(dir);
+	assert_true(checked >= 12);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(own_traces),
 		cmocka_unit_test(public_traces),
+		cmocka_unit_test(labelled_traces),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,7 @@ static int32_t number_after(const char *name, const char *word) {
 	return found;
 }
 
-/* Whether a number follows the dot at `at`, or comes before it: an address, 34.83.195.179, has three
- * dots so, a version two. */
+/* Whether the dot at `at` is between numbers, as in addresses (34.83.195.179) and versions. */
 static bool between_numbers(const char *name, const char *at) {
 	return at > name && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]);
 }

@@ -245,7 +245,8 @@ typedef LK_VEC(lk_capture_step) lk_capture_steps;
 /* The whole capture as one step: from the first to the last device work, as HTA does; without a
  * device, from the first to the last event. */
 lk_capture_step lk_capture_whole(const lk_capture *capture);
-/* Find the steps, in order: ProfilerStep#N; else from one start of data loading
+/* Find the steps, in order: ProfilerStep#N; else at least three ranges that the program calls steps
+ * or iterations; else from one start of data loading
  * (enumerate(DataLoader)) to the next; else from one end of an optimizer's step to the next, if
  * there are at least three; else the whole capture as one step. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);

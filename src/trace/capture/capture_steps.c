@@ -1,4 +1,5 @@
 /* capture_steps.c: where the training steps of a capture begin and end. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,10 @@
 
 static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#",
 				  optimizer_step[] = "Optimizer.step#";
+
+enum {
+	REPEATS = 3 /* fewer ends, or ranges of the program, may be anything */
+};
 
 LK_ORDER_BY(steps_by_start, lk_capture_step, start_ns)
 
@@ -50,6 +55,68 @@ static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_
 	return LK_OK;
 }
 
+/* Names of a step that programs give to ranges of their own (NVTX, record_function, roctx), with a
+ * number after them or without. */
+static bool names_own_step(const char *name) {
+	static const char *const names[] = {"step",
+	                                    "train_step",
+	                                    "train step",
+	                                    "training_step",
+	                                    "training step",
+	                                    "iteration",
+	                                    "train_iteration",
+	                                    "training_iteration",
+	                                    "train iteration",
+	                                    "training iteration",
+	                                    "iter",
+	                                    "train_iter",
+	                                    "batch",
+	                                    "train_batch",
+	                                    "[pl][profile]run_training_batch"};
+	size_t length = strlen(name);
+	while (length > 0 && !isalpha((unsigned char)name[length - 1])) length--;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i]) == length && strncasecmp(name, names[i], length) == 0) return true;
+	return false;
+}
+
+/* The number at the end of a name; `otherwise` if there is none. */
+static int64_t number_at_end(const char *name, int64_t otherwise) {
+	size_t at = strlen(name), end = at;
+	while (at > 0 && isdigit((unsigned char)name[at - 1])) at--;
+	return at < end && end - at < 16 ? strtoll(name + at, NULL, 10) : otherwise;
+}
+
+/* Steps that the program marks itself: ranges of one thread, one after another. Of ranges inside of
+ * others, and of those of further threads, the first found count. */
+static lk_status marked_by_program(const lk_capture *capture, lk_capture_steps *out,
+                                   lk_error *err) {
+	uint32_t lane = LK_NONE;
+	uint32_t names = lk_intern_count(capture->names);
+	bool *of = calloc(names + (size_t)1, sizeof *of);
+	if (!of) return lk_oom(err);
+	for (uint32_t i = 0; i < names; i++) of[i] = names_own_step(lk_capture_text(capture, i));
+	lk_status status = LK_OK;
+	for (uint32_t i = 0; i < capture->count && status == LK_OK; i++) {
+		uint32_t parent = capture->parent[i];
+		if (capture->kind[i] != LK_EVENT_NOTE || !of[capture->name[i]]) continue;
+		if (parent != LK_NONE && of[capture->name[parent]]) continue;
+		if (lane == LK_NONE) lane = capture->lane[i];
+		if (capture->lane[i] != lane) continue;
+		status = steps_add(out, i, 0, capture->start_ns[i], lk_event_end(capture, i), err);
+	}
+	free(of);
+	LK_TRY(status);
+	if (out->count < REPEATS) out->count = 0;
+	lk_sort(out->at, out->count, sizeof *out->at, steps_by_start);
+	for (size_t s = 0; s < out->count; s++) {
+		const char *name = lk_capture_text(capture, capture->name[out->at[s].event]);
+		int64_t before = s ? out->at[s - 1].number : -1, number = number_at_end(name, before + 1);
+		out->at[s].number = number > before ? number : before + 1;
+	}
+	return LK_OK;
+}
+
 /* Steps from one start of data loading to the next; the last one ends with the last event. */
 static lk_status between_loads(const lk_capture *capture, int64_t last, lk_capture_steps *out,
                                lk_error *err) {
@@ -73,10 +140,6 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 }
 
 /* ---- repetition: a training step ends with its optimizer's step ---- */
-
-enum {
-	REPEATS = 3 /* fewer ends may be anything */
-};
 
 /* Names of an optimizer's work: annotations that PyTorch makes around each of its steps, or kernels
  * that process lists of parameters. */
@@ -198,6 +261,7 @@ lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out
 	steps_extent(capture, false, &first, &last);
 	out->count = 0;
 	LK_TRY(annotated(capture, out, err));
+	if (!out->count) LK_TRY(marked_by_program(capture, out, err));
 	if (!out->count) LK_TRY(between_loads(capture, last, out, err));
 	if (!out->count) LK_TRY(between_optimizers(capture, true, first, out, err));
 	if (!out->count) LK_TRY(between_optimizers(capture, false, first, out, err));

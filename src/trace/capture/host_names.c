@@ -1,6 +1,6 @@
-/* host_names.c: what the host does in an event, by its name. One row a name; the first row that fits
- * counts. Python functions are known by file and function ("torch/_dynamo/convert_frame.py(1271):
- * _compile"); of a profile with stacks they are most events, so readers keep only those of a row. */
+/* host_names.c: what the host does in an event, by its name. One row a name; the first that fits
+ * counts. Python functions are known by file and function (torch/_dynamo/convert_frame.py(1271):
+ * _compile). With stacks they are most events of a profile: readers keep only those of a row. */
 #include <string.h>
 
 #include "base/text.h"

@@ -10,9 +10,10 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-/* Read a file of any format, recognised by its content, with all its ranks (lk_capture.next): sets one of *capture and *works, the other
- * is NULL. Oddities become warnings if a result is possible. `found` in a folder or an archive: if
- * it is another kind of file, both are NULL. `limits` may be NULL. */
+/* Read a file of any format, recognised by its content, with all its ranks (lk_capture.next): sets
+ * one of *capture and *works, the other is NULL. Oddities become warnings if a result is possible.
+ * `found` in a folder or an archive: if it is another kind of file, both are NULL. `limits` may be
+ * NULL. */
 lk_status lk_trace_read(const char *path, bool found, const lk_read_limits *limits,
                         lk_capture **capture, lk_works **works, lk_error *err);
 

@@ -7,8 +7,9 @@
  *
  * In a device's plane (/device:GPU:0) the lines "Stream #..." are its streams; its line "Steps" has
  * the steps, if a tool added it; its other lines repeat the work by module, operation and name. One
- * process drives several devices, which run the same program: each is a rank. Lines of hosts are threads, the same one in each plane that has its number; their events
- * with a correlation_id are calls of the runtime, and those with a step_num are steps.
+ * process drives several devices, which run the same program: each is a rank. Lines of hosts are
+ * threads, the same one in each plane that has its number; their events with a correlation_id are
+ * calls of the runtime, and those with a step_num are steps.
  *
  * Hosts run ahead of their devices, so steps marked on the host may end before their work begins.
  * They count if most of the work lies within them; else steps are found by repetition: of the
