@@ -4,8 +4,8 @@
  * axolotl, llama-factory and nanotron; a script around a configuration of accelerate; cluster jobs
  * that run any of them, "sbatch:axolotl", "skypilot:megatron", "kubernetes:nanotron" (without a
  * framework: that of the job's stack); "edit" and "edited", the file or line of the request with
- * the changes that state the job, as a unified diff or whole; "program", the end of the step as a lockstep compile program,
- * which starts nothing.
+ * the changes that state the job, as a unified diff or whole; "program", the end of the step as a
+ * lockstep compile program, which starts nothing.
  * lk_predict_emit and lk_plan_launch write them. */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H

@@ -251,7 +251,8 @@ static const char *edit_name(const edit_work *work, const lk_spot *place) {
 	return flags ? lk_name_of(lk_megatron_names, name) : name;
 }
 
-/* The setting of a place; NULL: none that changes. Other flags of Megatron-LM may state the same. */
+/* The setting of a place; NULL: none that changes. Another flag of Megatron-LM may state the same.
+ */
 static const edit_change *edit_change_of(const edit_work *work, const lk_spot *place) {
 	const char *name = edit_name(work, place);
 	for (int i = 0; i < work->change_count; i++) {
