@@ -493,9 +493,8 @@ static lk_status find_scale(const struct expecting *e, double wanted, double *fa
 static lk_status write_scaled(const lk_prediction *prediction, FILE *out, lk_error *err) {
 	const lk_expected *expected = prediction->expected;
 	lk_calibration rows = {0};
-	lk_constants base;
+	lk_constants base = ((const struct lk_answer *)prediction->memory_owner)->base;
 	char source[128], seconds[TEXT];
-	lk_profile_base(lk_calibration_current(), &base);
 	scale_base(&base, expected->scaled);
 	const struct {
 		const char *name;
