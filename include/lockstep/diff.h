@@ -1,4 +1,5 @@
-/* diff.h: changes between two runs: per category and per kernel, and whether they exceed noise.
+/* diff.h: changes between two runs: per category, operation and kernel, and whether they exceed
+ * noise; a run against the prediction of its job (lk_versus).
  *
  *     lk_diff_request request;
  *     lk_diff_defaults(&request);
@@ -12,6 +13,7 @@
 #define LOCKSTEP_DIFF_H
 
 #include "lockstep/explain.h"
+#include "lockstep/predict.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,7 +33,7 @@ typedef struct lk_diff_row {
 	double delta_s;                   /* after - before */
 	double share;                     /* delta_s over before's step */
 	double before_count, after_count; /* kernels per step; NAN for categories */
-	const char *state;                /* "new", "removed"; of a kernel whose work another one does in the
+	const char *state; /* "new", "removed"; of a kernel whose work another one does in the
 	                   * other run "replaced"; "" */
 } lk_diff_row;
 
@@ -40,8 +42,8 @@ typedef struct lk_diff_row {
 typedef struct lk_diff_operation {
 	const char *phase, *part, *kind, *shape, *group; /* as in lk_explain_operation */
 	const char *before_name, *after_name;            /* the longest kernel; "" none */
-	double before_s, after_s; /* of the step: what overlaps with other work counts once */
-	double delta_s, share;    /* as in lk_diff_row */
+	double before_s, after_s;           /* of the step: what overlaps with other work counts once */
+	double delta_s, share;              /* as in lk_diff_row */
 	double before_sum_s, after_sum_s;   /* of all durations */
 	double before_count, after_count;   /* per step */
 	double before_wait_s, after_wait_s; /* of before_s and after_s: waiting for the last rank */
@@ -91,6 +93,65 @@ void lk_diff_free(lk_diff *diff);
  * another table is requested. */
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
                         FILE *out, lk_error *err);
+
+/* ---- a traced run against its job: the step that was measured and the one that is predicted, the
+ * difference by part, what was not expected, and what may be the cause. Times are seconds a step,
+ * means over ranks. ---- */
+
+/* A part of a step; the parts add up to the steps, so their differences to the difference. */
+typedef struct lk_versus_part {
+	const char *phase; /* "forward", "backward", ...; "" of idle time */
+	const char *part;  /* "products", "attention", ..., "waiting", "idle: data loading" */
+	const char *kind;  /* of communication: "all_gather"; else "" */
+	const char *group; /* likewise: "tp"; "" not known */
+	double predicted_s, measured_s;
+	double delta_s; /* measured - predicted */
+	double share;   /* of the difference of the steps; NAN where they are equal */
+} lk_versus_part;
+
+/* Work that only one side has, or has another number of times. */
+typedef struct lk_versus_finding {
+	const char *state;                  /* "not expected", "more often", "less often", "missing" */
+	const char *what;                   /* in words: "activations are computed again" */
+	const lk_diff_operation *operation; /* before: predicted, after: measured */
+} lk_versus_finding;
+
+/* What the step of another job would be like: a change of the job, or of its cluster. */
+typedef struct lk_versus_cause {
+	const char *cause;         /* "recompute_full" */
+	const char *what;          /* in words */
+	const char *option;        /* as options of predict */
+	const char *check;         /* how to find out within a minute */
+	double share;              /* probability among those listed */
+	double step_time_s;        /* predicted with it */
+	double time_off, work_off; /* what remains unexplained, over the step: of time, of work */
+} lk_versus_cause;
+
+typedef struct lk_versus {
+	const lk_prediction *predicted;
+	const char *job;                                      /* as given */
+	double predicted_s, low_s, high_s, measured_s, ratio; /* measured over predicted */
+	bool inside;                                          /* the 80 % range of the prediction */
+	double predicted_mfu, measured_mfu; /* with the operations of the job; 0 not known */
+	const char *sentence;
+	const lk_versus_part *parts; /* the largest difference first */
+	int part_count;
+	const lk_diff_operation *operations; /* before: predicted, after: measured */
+	int operation_count;
+	const lk_versus_finding *findings; /* the most time first */
+	int finding_count;
+	const lk_versus_cause *causes; /* the likeliest first; none where nothing is to explain */
+	int cause_count;
+	double unchanged_share; /* probability that the job is as stated, and the prediction errs */
+	double unchanged_time_off, unchanged_work_off; /* as of causes, of the job as stated */
+	int tried;                                     /* predictions that were made for the causes */
+	const char *failed_check;
+} lk_versus;
+
+/* lk_explain, and the comparison with the prediction of `job` in lk_explanation.versus. The errors
+ * of both. `request->job` is the text of the job, for the command that reproduces the answer. */
+lk_status lk_versus_explain(const lk_explain_request *request, const lk_predict_request *job,
+                            lk_explanation **out, lk_error *err);
 
 /* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_diff_verb;

@@ -51,8 +51,8 @@ typedef struct lk_explain_request {
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;
-	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL: not
-	 * given. lk_versus_explain (versus.h) answers it; lk_explain ignores it. */
+	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL:
+	 * not given. lk_versus_explain (diff.h) answers it; lk_explain ignores it. */
 	const char *job;
 	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
 	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
@@ -103,10 +103,10 @@ typedef struct lk_explain_operation {
 	int ranks;         /* of the group; 0 not known */
 	double bytes;      /* of communication; 0 not known */
 	uint64_t count;
-	double time_ns;  /* sum of durations */
-	double own_ns;   /* of the steps' time: what no other operation has; see explain_operations.c */
-	double wait_ns;  /* of it: waiting for the last rank */
-	double flops;    /* of all; 0 not known */
+	double time_ns; /* sum of durations */
+	double own_ns;  /* of the steps' time: what no other operation has; see explain_operations.c */
+	double wait_ns; /* of it: waiting for the last rank */
+	double flops;   /* of all; 0 not known */
 } lk_explain_operation;
 
 /* Gaps of a stream between its kernels. */
@@ -306,7 +306,7 @@ typedef struct lk_explanation {
 	int warning_count;
 	int caveat_count; /* ... so many change what the rest means: damage, lost steps, missing ranks
 	                   */
-	const struct lk_versus *versus; /* of lk_versus_explain (versus.h); else NULL */
+	const struct lk_versus *versus; /* of lk_versus_explain (diff.h); else NULL */
 	int top;                        /* of the request */
 	const char *reproduce;          /* the command that asks again */
 	lk_inputs inputs;         /* the files that were read; reports name them by their content */

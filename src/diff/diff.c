@@ -133,14 +133,6 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 	lk_sort(rows, count, sizeof *rows, by_change);
 }
 
-/* The mean per rank and step, in seconds, of a time of lk_rank_time. */
-static double diff_mean_of(const lk_explanation *explanation, size_t time) {
-	double sum = 0;
-	for (int i = 0; i < explanation->rank_count; i++)
-		sum += (double)lk_rank_time(&explanation->ranks[i], time) * 1e-9;
-	return sum / lk_diff_rank_steps(explanation);
-}
-
 static lk_status compare_categories(struct work *work, lk_error *err) {
 	static const struct {
 		const char *name;
@@ -160,8 +152,8 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 	for (int i = 0; i < PARTS; i++)
 		rows[i] = (lk_diff_row){.name = parts[i].name,
 		                        .type = "",
-		                        .before_s = diff_mean_of(work->before, parts[i].time),
-		                        .after_s = diff_mean_of(work->after, parts[i].time),
+		                        .before_s = lk_diff_mean_of(work->before, parts[i].time),
+		                        .after_s = lk_diff_mean_of(work->after, parts[i].time),
 		                        .before_count = NAN,
 		                        .after_count = NAN,
 		                        .state = ""};

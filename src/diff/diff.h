@@ -16,6 +16,8 @@ lk_status lk_diff_pair(lk_arena *arena, const lk_explanation *before, const lk_e
                        const lk_diff_operation **out, int *count, lk_error *err);
 /* Analysed ranks times steps. */
 double lk_diff_rank_steps(const lk_explanation *explanation);
+/* The mean per rank and step, in seconds, of a time of lk_rank_time. */
+double lk_diff_mean_of(const lk_explanation *explanation, size_t time);
 
 /* Two-sided 95 % point of Student's distribution with `freedom` degrees, which need not be whole.
  */

@@ -1,6 +1,6 @@
-/* diff_operations.c: operations of two runs paired by what they are: phase, part, kind, ranks of the
- * group, shape or size; never by the names of kernels, which differ between devices and libraries. A
- * kind of which one run does not state all shapes is one row. */
+/* diff_operations.c: operations of two runs paired by what they are: phase, part, kind, ranks of
+ * the group, shape or size; never by the names of kernels, which differ between devices and
+ * libraries. A kind of which one run does not state all shapes is one row. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "base/vec.h"
 #include "diff/diff.h"
+#include "explain/explain.h"
 
 struct side {
 	const lk_explain_operation *of;
@@ -82,18 +83,25 @@ static int operations_by_change(const void *a, const void *b) {
 	const lk_diff_operation *x = a, *y = b;
 	double p = fabs(x->delta_s), q = fabs(y->delta_s);
 	if (p != q) return p > q ? -1 : 1;
-	const char *const r[] = {x->phase, x->kind, x->shape, x->group},
-					  *const s[] = {y->phase, y->kind, y->shape, y->group};
+	const char *const r[] = {x->phase, x->kind, x->shape, x->group}, *const s[] = {
+																		 y->phase, y->kind,
+																		 y->shape, y->group};
 	for (int i = 0; i < 4; i++)
 		if (strcmp(r[i], s[i]) != 0) return strcmp(r[i], s[i]);
 	return 0;
 }
 
-/* Analysed ranks times steps. */
 double lk_diff_rank_steps(const lk_explanation *explanation) {
 	double count = 0;
 	for (int i = 0; i < explanation->rank_count; i++) count += explanation->ranks[i].steps;
 	return count;
+}
+
+double lk_diff_mean_of(const lk_explanation *explanation, size_t time) {
+	double sum = 0;
+	for (int i = 0; i < explanation->rank_count; i++)
+		sum += (double)lk_rank_time(&explanation->ranks[i], time) * 1e-9;
+	return sum / lk_diff_rank_steps(explanation);
 }
 
 static lk_status pair_sides(lk_arena *arena, const sides *all, const lk_explanation *const run[2],

@@ -64,10 +64,11 @@ static lk_status warn_lost_steps(lk_explain_work *work, lk_error *err) {
 static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 	int traced = (int)work->count, world = work->result.world;
 	if (work->traces->capture[0]->simulated)
-		return lk_explain_warn(work, err,
-		                       "a simulated step, with %d of its %d %s in the file: the others are like "
-		                       "them; what a transfer waited for is idle time",
-		                       traced, world, lk_noun(world, "rank", "ranks"));
+		return lk_explain_warn(
+			work, err,
+			"a simulated step, with %d of its %d %s in the file: the others are like "
+			"them; what a transfer waited for is idle time",
+			traced, world, lk_noun(world, "rank", "ranks"));
 	for (uint32_t i = 0; i < work->count; i++)
 		if (work->traces->capture[i]->emulated)
 			return lk_explain_warn(work, err,

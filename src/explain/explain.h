@@ -106,8 +106,8 @@ typedef struct lk_rank_comm {
 	uint32_t last_capture;   /* of which capture */
 } lk_rank_comm;
 
-/* What distinguishes operations; the numbers of a shape from the largest down: a product's gradients
- * are of the same three. */
+/* What distinguishes operations; the numbers of a shape from the largest down: a product's
+ * gradients are of the same three. */
 struct lk_operation_key {
 	uint32_t kernel; /* interned; 0 of an operation of known kind */
 	uint32_t group;

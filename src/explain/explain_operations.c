@@ -1,9 +1,10 @@
 /* explain_operations.c: the work of the steps by what it is instead of by its kernels' names: the
- * phase of the step, the part of the work, the kind of operation, its shape or size, its group. Runs
- * on other devices and other libraries, and predicted steps, so have the same rows.
+ * phase of the step, the part of the work, the kind of operation, its shape or size, its group.
+ * Runs on other devices and other libraries, and predicted steps, so have the same rows.
  *
- * Every moment of a step belongs to at most one operation: to the computation that began first, else
- * to communication, else to a copy; so the rows' own times and the idle time add up to the steps. */
+ * Every moment of a step belongs to at most one operation: to the computation that began first,
+ * else to communication, else to a copy; so the rows' own times and the idle time add up to the
+ * steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +28,17 @@ static const struct {
 	{"autograd::engine::evaluate_function: CheckpointFunctionBackward", LK_PHASE_RECOMPUTE},
 	{"autograd::engine", LK_PHASE_BACKWARD},
 };
-enum { NO_PHASE = LK_PHASES, MOST_PARENTS = 256 };
+enum { NO_PHASE = LK_PHASES, MOST_PARENTS = 256, CONVOLVES = 64 };
 
 static uint8_t phase_in_name(const char *name) {
 	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
 		if (lk_begins_with(name, phases[i].begins)) return (uint8_t)phases[i].phase;
 	return NO_PHASE;
+}
+
+/* 1 + its phase, and whether it is a convolution. */
+static int trait_of_name(const char *name) {
+	return (1 + phase_in_name(name)) | (strcasestr(name, "convolution") ? CONVOLVES : 0);
 }
 
 /* Of a kernel without calls around its launch, or launched with a graph: what its kind shows, else
@@ -80,11 +86,11 @@ enum { MEMO = 1 << 10 };
 struct operations {
 	lk_rank_work *work;
 	lk_work_kinds kinds;
-	uint8_t *named;                  /* [names] 1 + phase in a name; 0: not looked at */
-	uint8_t last;                    /* phase of the kernel before */
-	uint32_t memo[MEMO];             /* 1 + row of a hash of its key */
-	int64_t computing, copying;      /* until when earlier work has claimed the time */
-	size_t comm;                     /* the next of work->comms */
+	uint8_t *named;             /* [names] trait_of_name; 0: not looked at */
+	uint8_t last;               /* phase of the kernel before */
+	uint32_t memo[MEMO];        /* 1 + row of a hash of its key */
+	int64_t computing, copying; /* until when earlier work has claimed the time */
+	size_t comm;                /* the next of work->comms */
 };
 
 static void order_numbers(double *numbers, int count) {
@@ -96,7 +102,10 @@ static void order_numbers(double *numbers, int count) {
 		}
 }
 
-static uint8_t operations_phase(struct operations *all, uint32_t event, unsigned kind) {
+/* What the operations around a launch say; *convolves: a convolution is among them, which libraries
+ * run with kernels of products. */
+static uint8_t operations_phase(struct operations *all, uint32_t event, unsigned kind,
+                                bool *convolves) {
 	const lk_capture *capture = all->work->capture;
 	const char *name = lk_capture_text(capture, capture->name[event]);
 	uint32_t call = capture->launch[event], at = call;
@@ -104,11 +113,11 @@ static uint8_t operations_phase(struct operations *all, uint32_t event, unsigned
 	bool within = false;
 	for (int i = 0; !graph && at != LK_NONE && i < MOST_PARENTS; i++, at = capture->parent[at]) {
 		uint8_t *named = &all->named[capture->name[at]];
-		if (!*named)
-			*named = (uint8_t)(1 + phase_in_name(lk_capture_text(capture, capture->name[at])));
+		if (!*named) *named = (uint8_t)trait_of_name(lk_capture_text(capture, capture->name[at]));
+		uint8_t phase = (uint8_t)((*named & ~CONVOLVES) - 1);
+		*convolves = *convolves || *named & CONVOLVES;
 		within = within || capture->kind[at] == LK_EVENT_OP;
-		if (*named - 1 == NO_PHASE) continue;
-		uint8_t phase = (uint8_t)(*named - 1);
+		if (phase == NO_PHASE) continue;
 		/* a forward kernel within the backward pass is computed again */
 		if (phase == LK_PHASE_BACKWARD && kind == LK_OP_ATTENTION) phase = LK_PHASE_RECOMPUTE;
 		return phase;
@@ -125,7 +134,12 @@ static void operation_key_of(struct operations *all, uint32_t event, struct lk_o
 	lk_work_classify(capture, &all->kinds, event, &op);
 	if (capture->kind[event] != LK_EVENT_KERNEL) op.kind = LK_OP_COPY;
 	key->kind = op.kind;
-	key->phase = op.phase == NO_PHASE ? operations_phase(all, event, op.kind) : op.phase;
+	key->phase = op.phase;
+	if (op.phase == NO_PHASE) {
+		bool convolves = false;
+		key->phase = operations_phase(all, event, op.kind, &convolves);
+		if (convolves && op.kind == LK_OP_GEMM) key->kind = LK_OP_CONV;
+	}
 	*flops = op.flops;
 	*ranks = 0;
 	if (!lk_op_is_comm(op.kind)) {
@@ -237,7 +251,8 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
                                  const struct lk_rank_operation *row, lk_explain_operation *out,
                                  lk_error *err) {
 	const struct lk_operation_key *key = &row->key;
-	const char *group = lk_capture_text(rank->capture, key->group), *of = strstr(group, " of rank ");
+	const char *group = lk_capture_text(rank->capture, key->group),
+			   *of = strstr(group, " of rank ");
 	*out = (lk_explain_operation){
 		.phase = lk_operation_phase(key->phase),
 		.part = lk_operation_part(key->kind, key->phase),
@@ -260,8 +275,10 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
 
 static int operations_by_key(const void *a, const void *b) {
 	const lk_explain_operation *x = a, *y = b;
-	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape},
-					  *const q[] = {y->phase, y->part, y->kind, y->group, y->shape};
+	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape}, *const q[] = {
+																				  y->phase, y->part,
+																				  y->kind, y->group,
+																				  y->shape};
 	for (int i = 0; i < 5; i++) {
 		int order = strcmp(p[i], q[i]);
 		if (order) return order;

@@ -46,8 +46,13 @@ static lk_status each_show(const lk_predict_request *request, const lk_asked *as
 		status = lk_step_ask(&changed.job, &changed.cluster, &options, &step, err);
 	if (status == LK_OK && applies)
 		status = see(context,
-		             &(lk_cause_step){cause->key, cause->what, cause->check,
-		                              caused.option ? caused.option : "", cause->prior, &step},
+		             &(lk_cause_step){.key = cause->key,
+		                              .what = cause->what,
+		                              .check = cause->check,
+		                              .option = caused.option ? caused.option : "",
+		                              .prior = cause->prior,
+		                              .of_device = strcmp(cause->family, "device") == 0,
+		                              .step = &step},
 		             err);
 	lk_step_free(&step);
 	lk_caused_free(&caused);

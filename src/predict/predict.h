@@ -72,6 +72,7 @@ typedef struct lk_cause_step {
 	const char *key, *what, *check; /* constants */
 	const char *option;             /* as options of predict; valid while it is seen */
 	double prior;                   /* share of runs off their prediction that it explains */
+	bool of_device;                 /* that the GPUs are others */
 	const lk_step *step;
 } lk_cause_step;
 typedef lk_status lk_cause_seen(void *context, const lk_cause_step *cause, lk_error *err);

@@ -29,26 +29,26 @@ typedef struct lk_slice {
 	uint32_t phase, group, dtype; /* interned: "backward"; "tp"; "bf16" */
 	uint32_t ranks;               /* of its group */
 	double m, n, k, batch;        /* its shape, see LK_OP_KINDS */
-	/* A repetition that stands for others: it happens this many times, every_ps apart; 0: once. Only
-	 * the first is drawn. */
+	/* A repetition that stands for others: it happens this many times, every_ps apart; 0: once.
+	 * Only the first is drawn. */
 	uint32_t times;
 	int64_t every_ps;
 } lk_slice;
 
 /* What slices say in addition to name, category and time, numbers and texts: in the order in which
  * trace files have them. X(name, member, text) */
-#define LK_SLICE_FACTS(X)  \
-	X("bytes", bytes, 0)   \
-	X("flops", flops, 0)   \
-	X("phase", phase, 1)   \
-	X("group", group, 1)   \
-	X("ranks", ranks, 0)   \
-	X("dtype", dtype, 1)   \
-	X("m", m, 0)           \
-	X("n", n, 0)           \
-	X("k", k, 0)           \
-	X("batch", batch, 0)   \
-	X("times", times, 0)   \
+#define LK_SLICE_FACTS(X) \
+	X("bytes", bytes, 0)  \
+	X("flops", flops, 0)  \
+	X("phase", phase, 1)  \
+	X("group", group, 1)  \
+	X("ranks", ranks, 0)  \
+	X("dtype", dtype, 1)  \
+	X("m", m, 0)          \
+	X("n", n, 0)          \
+	X("k", k, 0)          \
+	X("batch", batch, 0)  \
+	X("times", times, 0)  \
 	X("every_ps", every_ps, 0)
 
 /* An arrow from a slice to a later one: a message from send to receive. */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 static const char blanks[] = " \t\r\n";
 
 /* Take one word from *at, as a shell would, without expansions, and write it to *to. False: a quote
@@ -69,7 +68,8 @@ static lk_status fill_job(lk_asked_job *job, lk_error *err) {
 
 lk_status lk_job_asked(const char *text, lk_asked_job *out, lk_error *err) {
 	size_t length = strlen(text);
-	*out = (lk_asked_job){.text = strdup(text), .words = calloc(length / 2 + 2, sizeof *out->words)};
+	*out =
+		(lk_asked_job){.text = strdup(text), .words = calloc(length / 2 + 2, sizeof *out->words)};
 	lk_status status = out->text && out->words ? LK_OK : lk_oom(err);
 	if (status == LK_OK && access(text, F_OK) == 0) out->words[out->count++] = out->text;
 	else if (status == LK_OK) status = split_words(out, text, err);

@@ -12,7 +12,6 @@
 #include "lockstep/replay.h"
 #include "lockstep/run_log.h"
 #include "lockstep/stalls.h"
-#include "lockstep/versus.h"
 #include "lockstep/whatif.h"
 
 /* ---- explain ---- */

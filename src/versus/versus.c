@@ -49,8 +49,8 @@ static const char *versus_check(const lk_versus *of) {
 		predicted += of->parts[i].predicted_s;
 		measured += of->parts[i].measured_s;
 	}
-	/* steps of clocks in whole microseconds may overlap a little; stages that are not measured differ
-	 * from the mean of all */
+	/* steps of clocks in whole microseconds may overlap a little; stages that are not measured
+	 * differ from the mean of all */
 	LK_HOLDS(fabs(measured - of->measured_s) <= 1e-2 * of->measured_s);
 	LK_HOLDS(fabs(predicted - of->predicted_s) <= 1e-2 * of->predicted_s);
 	return NULL;

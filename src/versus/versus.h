@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "explain/explain.h"
-#include "lockstep/versus.h"
+#include "lockstep/diff.h"
 #include "predict/predict.h"
 
 /* The comparison in the making; freed with the explanation that it belongs to. */
@@ -20,8 +20,8 @@ typedef struct lk_compared_run {
 	lk_explanation *expected; /* of the predicted step */
 } lk_compared_run;
 
-/* The predicted step as an explanation: of the stages that the measured ranks are in, all where none
- * is known. The prediction kept its step. */
+/* The predicted step as an explanation: of the stages that the measured ranks are in, all where
+ * none is known. The prediction kept its step. */
 lk_status lk_versus_expected(const lk_prediction *predicted, const lk_explanation *measured,
                              lk_explanation **out, lk_error *err);
 /* Fill parts and findings; operations are paired. */

@@ -49,8 +49,8 @@ struct search {
 /* ---- a predicted step ---- */
 
 /* Returns false for what is no work of the device. The shape is NULL when memory runs out. */
-static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline,
-                               const lk_slice *slice, lk_explain_operation *out) {
+static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline, const lk_slice *slice,
+                               lk_explain_operation *out) {
 	const char *category = lk_intern_text(timeline->names, slice->category),
 			   *phase = lk_intern_text(timeline->names, slice->phase);
 	unsigned kind = 0, of = 0;
@@ -58,21 +58,21 @@ static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline,
 	while (of < LK_PHASES && strcmp(phase, lk_phase_name((lk_phase)of)) != 0) of++;
 	if (kind == LK_OP_COUNT || of == LK_PHASES || kind == LK_OP_WAIT) return false;
 	const double shape[] = {slice->m, slice->n, slice->k, slice->batch};
-	*out = (lk_explain_operation){.phase = lk_operation_phase(of),
-	                              .part = lk_operation_part(kind, of),
-	                              .kind = lk_op_kind_name((lk_op_kind)kind),
-	                              .shape = lk_operation_shape(
-									  arena, shape, lk_op_is_comm(kind) ? slice->bytes : 0),
-	                              .group = "",
-	                              .name = "",
-	                              .ranks = (int)slice->ranks,
-	                              .bytes = slice->bytes};
+	*out = (lk_explain_operation){
+		.phase = lk_operation_phase(of),
+		.part = lk_operation_part(kind, of),
+		.kind = lk_op_kind_name((lk_op_kind)kind),
+		.shape = lk_operation_shape(arena, shape, lk_op_is_comm(kind) ? slice->bytes : 0),
+		.group = "",
+		.name = "",
+		.ranks = (int)slice->ranks,
+		.bytes = slice->bytes};
 	return true;
 }
 
 /* Work of a timeline by phase, kind and shape: sums of durations over its ranks. */
-static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline,
-                               lk_explanation *out, lk_error *err) {
+static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline, lk_explanation *out,
+                               lk_error *err) {
 	lk_explain_operation *rows = LK_ARRAY(arena, lk_explain_operation, timeline->slices.count);
 	lk_explain_rank *ranks = LK_ARRAY(arena, lk_explain_rank, timeline->tracks.count);
 	if (!rows || !ranks) return lk_oom(err);
@@ -103,8 +103,7 @@ static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline,
 static void shares_of_step(const lk_step *step, double out[SHARES]) {
 	const double *exposed = step->breakdown.exposed_s;
 	memset(out, 0, SHARES * sizeof *out);
-	for (int part = 0; part < LK_PART_COUNT; part++)
-		switch (part) {
+	for (int part = 0; part < LK_PART_COUNT; part++) switch (part) {
 		case LK_PART_TP:
 		case LK_PART_CP:
 		case LK_PART_EP:
@@ -157,7 +156,8 @@ static lk_status step_off(const struct search *search, lk_arena *arena, const lk
 	int count = 0;
 	LK_TRY(lk_step_timeline(step, &timeline, err));
 	lk_status status = operations_of(arena, timeline, &predicted, err);
-	if (status == LK_OK) status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, err);
+	if (status == LK_OK)
+		status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, err);
 	shares_of_step(step, shares);
 	double step_s = search->measured->step_s;
 	off->time = (shares_off(search, shares) + HALF * sums_off(rows, count)) / step_s;
@@ -173,6 +173,8 @@ static lk_status search_see(void *context, const lk_cause_step *cause, lk_error 
 	lk_arena *texts = &search->run->arena;
 	lk_arena arena = LK_ARENA_INIT;
 	struct distance off;
+	/* what the traces name needs no guess */
+	if (cause->of_device && *search->measured->ranks[0].device) return LK_OK;
 	search->run->result.tried++;
 	lk_status status = step_off(search, &arena, cause->step, &off, err);
 	lk_arena_free(&arena);
@@ -211,29 +213,22 @@ static lk_status search_take(struct search *search, lk_error *err) {
 		rows[out->cause_count].share /= sum;
 		out->cause_count += rows[out->cause_count].share >= 0.01;
 	}
+	out->unchanged_share = UNCHANGED_ODDS * distance_weight(&search->unchanged) / sum;
 	lk_sort(rows, (size_t)out->cause_count, sizeof *rows, causes_by_share);
 	out->causes = rows;
 	return LK_OK;
 }
 
-static double seconds_of(const lk_explanation *of, size_t at) {
-	double sum = 0;
-	for (int i = 0; i < of->rank_count; i++)
-		sum += (double)lk_rank_time(&of->ranks[i], at) * 1e-9;
-	return sum / lk_diff_rank_steps(of);
-}
-
 lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
                            const lk_predict_request *job, lk_error *err) {
-	static const size_t at[SHARES] = {offsetof(lk_explain_rank, compute_ns),
-	                                  offsetof(lk_explain_rank, exposed_communication_ns),
-	                                  offsetof(lk_explain_rank, exposed_memory_ns),
-	                                  offsetof(lk_explain_rank, idle_ns)};
+	static const size_t at[SHARES] = {
+		offsetof(lk_explain_rank, compute_ns), offsetof(lk_explain_rank, exposed_communication_ns),
+		offsetof(lk_explain_rank, exposed_memory_ns), offsetof(lk_explain_rank, idle_ns)};
 	struct search search = {.run = run, .measured = measured};
 	lk_arena arena = LK_ARENA_INIT;
-	for (int i = 0; i < SHARES; i++) search.shares[i] = seconds_of(measured, at[i]);
-	lk_status status = step_off(&search, &arena, lk_prediction_step(run->predicted),
-	                            &search.unchanged, err);
+	for (int i = 0; i < SHARES; i++) search.shares[i] = lk_diff_mean_of(measured, at[i]);
+	lk_status status =
+		step_off(&search, &arena, lk_prediction_step(run->predicted), &search.unchanged, err);
 	lk_arena_free(&arena);
 	if (status == LK_OK) status = lk_predict_each_cause(job, search_see, &search, err);
 	if (status == LK_OK) status = search_take(&search, err);

@@ -18,8 +18,7 @@ static lk_versus_part *part_of(lk_versus_part *parts, int *count, const char *ph
 		if (strcmp(parts[i].phase, phase) == 0 && strcmp(parts[i].part, part) == 0 &&
 		    strcmp(parts[i].kind, kind) == 0 && strcmp(parts[i].group, group) == 0)
 			return &parts[i];
-	parts[*count] =
-		(lk_versus_part){.phase = phase, .part = part, .kind = kind, .group = group};
+	parts[*count] = (lk_versus_part){.phase = phase, .part = part, .kind = kind, .group = group};
 	return &parts[(*count)++];
 }
 
@@ -38,14 +37,6 @@ static void add_operation(lk_versus_part *parts, int *count, const lk_diff_opera
 		            of->after_wait_s);
 }
 
-/* Seconds a step of a time of lk_explain_rank. */
-static double rank_seconds(const lk_explanation *of, size_t at) {
-	double sum = 0;
-	for (int i = 0; i < of->rank_count; i++)
-		sum += (double)lk_rank_time(&of->ranks[i], at) * 1e-9;
-	return sum / lk_diff_rank_steps(of);
-}
-
 static void add_idle(lk_versus_part *parts, int *count, const lk_explanation *predicted,
                      const lk_explanation *measured) {
 	static const struct {
@@ -59,7 +50,7 @@ static void add_idle(lk_versus_part *parts, int *count, const lk_explanation *pr
 	};
 	for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
 		add_seconds(part_of(parts, count, "", idle[i].part, "", ""),
-		            rank_seconds(predicted, idle[i].at), rank_seconds(measured, idle[i].at));
+		            lk_diff_mean_of(predicted, idle[i].at), lk_diff_mean_of(measured, idle[i].at));
 }
 
 static int parts_by_delta(const void *a, const void *b) {

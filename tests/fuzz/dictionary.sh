@@ -31,6 +31,7 @@ sources() {
 	rocprof) echo src/trace/read/rocprof.c src/trace/read/rocm.c ;;
 	serve) echo src/serve/fields.c src/serve/guard.c src/options/rows/predict_options.c src/options/rows/job_rows.h ;;
 	shard) echo src/shard/shard_tables.c ;;
+	timeline) echo src/trace/read/timeline_read.c src/trace/read/shown.c src/graph/names.c ;;
 	trace_kind) echo src/trace/read/trace_kind.c src/trace/capture/*.c ;;
 	whatif) echo src/whatif/*.c src/graph/graph_fields.c ;;
 	wisdom) echo lang/tune/tune_wisdom.c ;;

@@ -62,8 +62,12 @@ static uint32_t add_track(lk_timeline *timeline, int rank, int ranks, const char
 static uint32_t add_slice(lk_timeline *timeline, uint32_t track, const char *name, int64_t start_ps,
                           int64_t end_ps) {
 	assert_true(lk_push(&timeline->slices));
-	*lk_last(&timeline->slices) =
-		(lk_slice){track, name_of(timeline, name), 0, -1, -1, start_ps, end_ps, 0, 0};
+	*lk_last(&timeline->slices) = (lk_slice){.track = track,
+	                                         .name = name_of(timeline, name),
+	                                         .microbatch = -1,
+	                                         .layer = -1,
+	                                         .start_ps = start_ps,
+	                                         .end_ps = end_ps};
 	return (uint32_t)timeline->slices.count - 1;
 }
 
@@ -406,8 +410,20 @@ static void test_extremes(void **state) {
 	add_track(timeline, INT32_MIN, INT32_MAX, name, name);
 	add_slice(timeline, 1, name, INT64_MIN, INT64_MAX);
 	lk_slice *slice = lk_last(&timeline->slices);
-	*slice = (lk_slice){1,         slice->name, slice->name, INT32_MAX, INT32_MIN,
-	                    INT64_MIN, INT64_MAX,   INFINITY,    NAN};
+	*slice = (lk_slice){.track = 1,
+	                    .name = slice->name,
+	                    .category = slice->name,
+	                    .microbatch = INT32_MAX,
+	                    .layer = INT32_MIN,
+	                    .start_ps = INT64_MIN,
+	                    .end_ps = INT64_MAX,
+	                    .bytes = INFINITY,
+	                    .flops = NAN,
+	                    .phase = slice->name,
+	                    .ranks = UINT32_MAX,
+	                    .m = INFINITY,
+	                    .times = UINT32_MAX,
+	                    .every_ps = INT64_MAX};
 	for (int i = 0; i < 50000; i++) add_slice(timeline, 0, "deep", i, 200000 - i);
 	write_trace(timeline, "x.pftrace", path);
 	write_trace(timeline, "x.json", path);

@@ -218,9 +218,12 @@ static void jobs_are_read_from_text(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_are_whole),        cmocka_unit_test(defaults_set_all),
-		cmocka_unit_test(lists_select),          cmocka_unit_test(jobs_are_filled_as_by_predict),
-		cmocka_unit_test(operands_name_the_job), cmocka_unit_test(combinations_become_rows),
+		cmocka_unit_test(rows_are_whole),
+		cmocka_unit_test(defaults_set_all),
+		cmocka_unit_test(lists_select),
+		cmocka_unit_test(jobs_are_filled_as_by_predict),
+		cmocka_unit_test(operands_name_the_job),
+		cmocka_unit_test(combinations_become_rows),
 		cmocka_unit_test(jobs_are_read_from_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

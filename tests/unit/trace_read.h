@@ -308,7 +308,7 @@ static void read_interned(perfetto *p, bytes b) {
 		}
 		assert_in_range(id, 1, MOST - 1);
 		if (f.number == 3)
-			continue; /* names of annotations: 1 bytes, 2 flops, 3 layer, 4 micro-batch */
+			continue; /* names of annotations: 1 bytes, 2 flops, ..., 13 layer, 14 micro-batch */
 		char *into = f.number == 1 ? p->categories[id] : p->names[id];
 		assert_int_equal(*into, 0);
 		snprintf(into, 64, "!%.*s", (int)(text.end - text.at), (const char *)text.at);
@@ -335,9 +335,9 @@ static void read_annotation(found *out, bytes b) {
 	}
 	if (name == 1) out->bytes = value;
 	else if (name == 2) out->flops = value;
-	else if (name == 3) out->layer = (int)value;
-	else if (name == 4) out->microbatch = (int)value;
-	else fail_msg("annotation %" PRIu64, name);
+	else if (name == 13) out->layer = (int)value;
+	else if (name == 14) out->microbatch = (int)value;
+	else assert_in_range(name, 3, 12);
 }
 
 static const char *interned(char table[MOST][64], uint64_t id) {

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-FLOOR = 28
+FLOOR = 32
 
 DENSE = "llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --pp 1 --zero 1 --mbs 1 --gbs 64 --stack megatron"
 SHARDED = "llama3.1-8b --gpu h100-sxm --gpus 16 --tp 1 --pp 1 --zero 3 --mbs 2 --gbs 64 --recompute full --stack fsdp"

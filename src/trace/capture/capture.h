@@ -134,10 +134,10 @@ typedef struct lk_capture {
 	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
 	const char *host;    /* its processes share one clock; NULL unknown */
 	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
-	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
+	bool emulated;  /* ran alone as one rank of a world: it synchronised with no other rank, and its
 	                  communication times mean nothing */
 	bool simulated; /* a step that was simulated: transfers without waiting, no calls of the host */
-	bool whole;    /* holds every communication from the program's start, as recordings do; a
+	bool whole;     /* holds every communication from the program's start, as recordings do; a
 	                  profiler's file may begin anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */
@@ -172,8 +172,8 @@ typedef struct lk_capture {
 	LK_VEC(const char *) warnings; /* oddities, as sentences */
 	LK_VEC(const char *) damages;  /* likewise: what could not be read and is missing */
 	uint64_t damaged;              /* places of damage */
-	uint64_t dropped;    /* events not needed: python_function, flows, gpu_user_annotation */
-	uint64_t bytes_read; /* of the decompressed file */
+	uint64_t dropped;        /* events not needed: python_function, flows, gpu_user_annotation */
+	uint64_t bytes_read;     /* of the decompressed file */
 	struct lk_capture *next; /* another rank of the same file, until all files are read; owned */
 } lk_capture;
 

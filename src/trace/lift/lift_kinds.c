@@ -164,7 +164,6 @@ static const struct {
 	{"embedding", LK_OP_EMBEDDING},
 	{"multi_tensor_apply", LK_OP_OPTIMIZER},
 	{"adam", LK_OP_OPTIMIZER},
-	{"lamb", LK_OP_OPTIMIZER},
 	{"cross_entropy", LK_OP_LOSS},
 	{"loss", LK_OP_LOSS},
 	{"gather", LK_OP_PERMUTE},

@@ -1,9 +1,9 @@
 /* shown.c: slices of a timeline as captures, a capture per process that names a rank.
  *
  * The category says what a slice is: the kind of an operation (lk_op_kind), of a simulated step, or
- * the kind of an event, of traces that were drawn. A simulated step is one step of all its ranks: it
- * begins at time 0 and ends with the last slice. A repetition that stands for others becomes as many
- * events. */
+ * the kind of an event, of traces that were drawn. A simulated step is one step of all its ranks:
+ * it begins at time 0 and ends with the last slice. A repetition that stands for others becomes as
+ * many events. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "trace/read/read.h"
 
-enum { MOST_SHOWN = 1 << 26 }; /* events of a file, with all repetitions */
+enum { MOST_SHOWN = 1 << 24 }; /* events of a file, with all repetitions */
 static const int64_t PS_PER_NS = 1000, LAST_PS = INT64_C(1) << 61;
 
 struct shown_rank {
@@ -102,14 +102,16 @@ lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char 
 	const struct shown_rank *rank = shown_rank_of(shown, pid);
 	uint32_t lane;
 	if (!rank || !rank->capture) return LK_OK;
-	bool host = strcmp(name, lk_stream_label(LK_STREAM_HOST)) == 0 || lk_begins_with(name, "thread");
+	bool host =
+		strcmp(name, lk_stream_label(LK_STREAM_HOST)) == 0 || lk_begins_with(name, "thread");
 	LK_TRY(shown_lane(rank->capture, !host, tid, &lane, err));
 	return shown_name(shown, rank->capture, name, &rank->capture->lanes.at[lane].name, err);
 }
 
 /* ---- slices ---- */
 
-/* What a slice becomes; false: it is no event. *kind: of a simulated operation, else LK_OP_COUNT. */
+/* What a slice becomes; false: it is no event. *kind: of a simulated operation, else
+ * LK_OP_COUNT. */
 static bool shown_kind(const char *category, lk_event_kind *event, unsigned *kind) {
 	static const char *const events[LK_EVENT_KINDS] = {
 		"operation", "annotation", "runtime", "kernel", NULL, "fill", "sync"};
@@ -194,11 +196,6 @@ static int64_t shown_ns(int64_t ps) {
 static lk_status shown_put(lk_shown *shown, lk_capture *capture, const lk_shown_slice *slice,
                            lk_event *event, unsigned kind, int64_t start_ps, lk_error *err) {
 	int64_t end_ps = start_ps + slice->dur_ps;
-	if (++shown->events > shown->limits.events) {
-		lk_fail(err, LK_ERR_INPUT, capture->path, "holds over %llu events",
-		        (unsigned long long)shown->limits.events);
-		return lk_hint(err, "ask for the timeline of fewer ranks or micro-batches");
-	}
 	event->start_ns = shown_ns(start_ps);
 	event->dur_ns = shown_ns(end_ps) - event->start_ns;
 	if (kind < LK_OP_COUNT && end_ps > shown->end_ps) shown->end_ps = end_ps;
@@ -229,6 +226,12 @@ lk_status lk_shown_add(lk_shown *shown, const lk_shown_slice *slice, lk_error *e
 	double every = slice->every_ps > 0 ? slice->every_ps : 0,
 		   times = slice->times > 1 ? floor(slice->times) : 1;
 	if (!(every * times < (double)LAST_PS)) times = 1;
+	if ((double)shown->events + times > (double)shown->limits.events) {
+		lk_fail(err, LK_ERR_INPUT, rank->capture->path, "holds over %llu events",
+		        (unsigned long long)shown->limits.events);
+		return lk_hint(err, "ask for the timeline of fewer ranks or micro-batches");
+	}
+	shown->events += (uint64_t)times;
 	for (double i = 0; i < times; i++)
 		LK_TRY(shown_put(shown, rank->capture, slice, &event, kind,
 		                 slice->start_ps + (int64_t)(i * every), err));

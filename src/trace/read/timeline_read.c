@@ -56,7 +56,7 @@ struct slice_texts {
 	int used;
 };
 
-static const char *keep_text(struct slice_texts *texts, const char *text) {
+static const char *timeline_keep_text(struct slice_texts *texts, const char *text) {
 	if (texts->used == TEXTS) return "";
 	char *kept = texts->text[texts->used++];
 	lk_copy(kept, TEXT_BYTES, text);
@@ -95,9 +95,10 @@ static lk_status chrome_arguments(lk_json *json, struct chrome_event *event, lk_
 		} else if (token == LK_JSON_NUMBER && fact >= 0 && !facts[fact].text) {
 			*fact_number(&event->slice, fact) = lk_json_number(json);
 		} else if (token == LK_JSON_STRING && title) {
-			event->title = keep_text(&event->texts, lk_json_text(json, NULL));
+			event->title = timeline_keep_text(&event->texts, lk_json_text(json, NULL));
 		} else if (token == LK_JSON_STRING && fact >= 0 && facts[fact].text) {
-			*fact_text(&event->slice, fact) = keep_text(&event->texts, lk_json_text(json, NULL));
+			*fact_text(&event->slice, fact) =
+				timeline_keep_text(&event->texts, lk_json_text(json, NULL));
 		} else if (token == LK_JSON_OBJECT || token == LK_JSON_ARRAY) {
 			return lk_fail(err, LK_ERR_INPUT, lk_json_where(json),
 			               "an argument of a timeline is a number or a text");
@@ -118,8 +119,9 @@ static lk_status chrome_member(lk_json *json, struct chrome_event *event, lk_err
 	const char *text =
 		token == LK_JSON_STRING || token == LK_JSON_NUMBER ? lk_json_text(json, NULL) : "";
 	if (strcmp(key, "ph") == 0) event->phase = *text;
-	else if (strcmp(key, "name") == 0) event->slice.name = keep_text(&event->texts, text);
-	else if (strcmp(key, "cat") == 0) event->slice.category = keep_text(&event->texts, text);
+	else if (strcmp(key, "name") == 0) event->slice.name = timeline_keep_text(&event->texts, text);
+	else if (strcmp(key, "cat") == 0)
+		event->slice.category = timeline_keep_text(&event->texts, text);
 	else if (strcmp(key, "pid") == 0) event->slice.pid = strtoll(text, NULL, 10);
 	else if (strcmp(key, "tid") == 0) event->slice.tid = strtoll(text, NULL, 10);
 	else if (strcmp(key, "ts") == 0) event->ts = strtod(text, NULL);
@@ -136,7 +138,8 @@ static lk_status chrome_take(lk_shown *shown, struct chrome_event *event, lk_err
 			return lk_shown_thread(shown, slice->pid, slice->tid, event->title, err);
 	}
 	if (event->phase != 'X') return LK_OK;
-	if (!event->exact && event->ts >= 0 && event->ts < 1e12 && event->dur >= 0 && event->dur < 1e12) {
+	if (!event->exact && event->ts >= 0 && event->ts < 1e12 && event->dur >= 0 &&
+	    event->dur < 1e12) {
 		event->slice.start_ps = (int64_t)(event->ts * 1e6);
 		event->slice.dur_ps = (int64_t)(event->dur * 1e6);
 	}
@@ -195,7 +198,13 @@ static lk_status read_chrome(lk_stream *in, lk_shown *shown, lk_error *err) {
 
 enum { PACKET = 1, TIMESTAMP = 8, TRACK_EVENT = 11, INTERNED = 12, TRACK = 60 };
 enum { UUID = 1, PROCESS = 3, THREAD = 4 };
-enum { EVENT_CATEGORY = 3, EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_NAME = 10, EVENT_TRACK = 11 };
+enum {
+	EVENT_CATEGORY = 3,
+	EVENT_ANNOTATION = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11
+};
 enum { SLICE_BEGINS = 1, SLICE_ENDS = 2 };
 enum { KINDS_OF_TEXT = 4 }; /* interned: 1 categories, 2 names, 3 names of annotations */
 
@@ -307,7 +316,7 @@ static lk_status read_annotation(struct packets *packets, lk_proto message,
 	}
 	char *text = packet_copy(&body.bytes[6]);
 	if (!text) return lk_oom(packets->err);
-	*fact_text(&open->slice, fact) = keep_text(open->texts, text);
+	*fact_text(&open->slice, fact) = timeline_keep_text(open->texts, text);
 	free(text);
 	return LK_OK;
 }
@@ -390,7 +399,8 @@ static void packets_clear(struct packets *packets) {
 static lk_status read_perfetto(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                                lk_shown *shown, lk_error *err) {
 	struct packets packets = {.shown = shown, .err = err};
-	uint64_t most = limits->bytes && limits->bytes < TIMELINE_BYTES ? limits->bytes : TIMELINE_BYTES;
+	uint64_t most =
+		limits->bytes && limits->bytes < TIMELINE_BYTES ? limits->bytes : TIMELINE_BYTES;
 	char *text;
 	size_t size;
 	LK_TRY(lk_stream_rest(in, most, &text, &size, err));
@@ -412,9 +422,8 @@ lk_status lk_timeline_read(lk_stream *in, lk_trace_kind kind, const lk_read_limi
                            lk_capture *capture, lk_error *err) {
 	lk_shown *shown = lk_shown_new(capture, limits);
 	if (!shown) return lk_oom(err);
-	lk_status status = kind == LK_TRACE_PERFETTO
-	                       ? read_perfetto(in, limits, capture, shown, err)
-	                       : read_chrome(in, shown, err);
+	lk_status status = kind == LK_TRACE_PERFETTO ? read_perfetto(in, limits, capture, shown, err)
+	                                             : read_chrome(in, shown, err);
 	if (status == LK_OK) status = lk_shown_end(shown, err);
 	lk_shown_free(shown);
 	return status;

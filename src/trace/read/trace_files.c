@@ -34,9 +34,9 @@ static void free_names(names *n) {
 }
 
 static bool trace_name(const char *name) {
-	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite", ".pftrace",
-	                                      ".db",       ".rpd",     ".et",       LK_RECORDING_ENDING,
-	                                      ".xplane.pb"};
+	static const char *const endings[] = {
+		".json", ".json.gz", ".json.zst", ".sqlite",           ".pftrace",
+		".db",   ".rpd",     ".et",       LK_RECORDING_ENDING, ".xplane.pb"};
 	/* forked processes are read with their parent */
 	if (name[0] == '.' ||
 	    (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING)))

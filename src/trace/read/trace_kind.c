@@ -122,7 +122,7 @@ static bool is_xplane(const unsigned char *at, const unsigned char *end) {
 static bool is_perfetto(const unsigned char *at, const unsigned char *end) {
 	static const unsigned char state[] = {0x50, 1, 0x68, 1, 0x62},
 							   entry[] = {0x1a, 9, 8, 1, 0x12, 5, 'b', 'y', 't', 'e', 's'};
-	if (at >= end || *at++ != 0x0a) return false;
+	if (end - at < 2 || *at++ != 0x0a || !(*at & 0x80)) return false; /* longer than 127 bytes */
 	while (at < end && *at & 0x80) at++;
 	at++;
 	if (end - at < 32 || memcmp(at, state, sizeof state) != 0) return false;

@@ -49,7 +49,9 @@ extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, l
 	lk_simulate_document, lk_explain_document, lk_compose_document, lk_diff_document,
 	lk_run_log_document, lk_replay_document, lk_stalls_document, lk_calibrate_document,
 	lk_version_document;
-/* Fields and report of a traced run against its job (lockstep/versus.h). */
+/* A change in seconds with its sign: an lk_shown. */
+char *lk_show_delta(double seconds, char *out, size_t size);
+/* Fields and report of a traced run against its job (lockstep/diff.h). */
 extern const lk_answer_record lk_versus_record;
 struct lk_versus;
 lk_status lk_versus_report(const struct lk_versus *versus, bool colour, FILE *out, lk_error *err);

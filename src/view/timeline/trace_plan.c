@@ -421,10 +421,10 @@ bool lk_trace_fact(const lk_slice *slice, int fact, double *number, uint32_t *te
 	*text = 0;
 	*number = 0;
 	switch (fact) {
-#define LK_TRACE_CASE(name, member, is_text)             \
-	case LK_TRACE_FACT_##member:                         \
-		if (is_text) *text = (uint32_t)slice->member;    \
-		else *number = (double)slice->member;            \
+#define LK_TRACE_CASE(name, member, is_text)          \
+	case LK_TRACE_FACT_##member:                      \
+		if (is_text) *text = (uint32_t)slice->member; \
+		else *number = (double)slice->member;         \
 		break;
 		LK_SLICE_FACTS(LK_TRACE_CASE)
 	case LK_TRACE_FACT_layer: *number = slice->layer; return slice->layer >= 0;
