@@ -25,6 +25,7 @@ static const struct {
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},
 	{"rollout", "rollout.json", LK_FIELD_TEXT_OR_FILE},
+	{"job", "job.json", LK_FIELD_TEXT_OR_FILE},
 };
 enum { CONTENTS = sizeof contents / sizeof *contents };
 

@@ -90,7 +90,7 @@ static const lk_answer_field explanation_fields[] = {
 	{"critical_step", NULL, EXPLAINED(critical.step), LK_IF(lk_explanation, critical.part_count)},
 	{"critical_step_s", NULL, EXPLAINED(critical.step_s),
      LK_IF(lk_explanation, critical.part_count)},
-	{"versus", NULL, LK_ONE(lk_explanation, versus, lk_versus_record)},
+	{"versus", NULL, LK_ONE(lk_explanation, versus, lk_versus_record), .known = LK_MAYBE},
 	{"diagnosis", NULL, EXPLAINED(diagnosis)},
 	{"actions", NULL, LK_FIELD_MANY, .of = &action_record, .put = put_actions},
 	{"caveat_count", NULL, EXPLAINED(caveat_count)},
