@@ -77,6 +77,9 @@ static bool has_own_code(const lk_job *job) {
 static bool lacks_vocabulary(const lk_job *job) {
 	return job->model.vocab == 0 || !job->model.lm_head;
 }
+static bool lacks_texts(const lk_job *job) {
+	return job->model.vocab == 0;
+}
 static bool lacks_releases(const lk_job *job) {
 	return !lk_stack_has_releases(job->profile);
 }
@@ -216,6 +219,7 @@ static const struct rule {
      "without --multi-latent-attention nothing is compressed", leave_out},
 	{"dispatch-sms", "", lacks_dispatcher_sms, false, "collectives take the SMs of their channels",
      "use --dispatcher node, or leave it out"},
+	{"num-labels", "", lacks_texts, true, "the network reads no texts", leave_out},
 	{"teacher", "", lacks_vocabulary, true, "the network predicts no words", leave_out},
 	{"pack", "", lacks_attention, true, "images are not packed", leave_out},
 	{"offload-activations", "", lacks_attention, true, "convolutions keep theirs on the device",
