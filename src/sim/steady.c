@@ -335,8 +335,8 @@ static double rank_rate(const steady_rank *rank, size_t period, size_t count) {
 }
 
 /* Find the rate of the last quarter of the periods: that of the slowest rank, where it is the same
- * in both of its halves. What makes ranks differ at the beginning is used up there, or the rate is in
- * doubt: a rank that is still faster may be what ends the step. */
+ * in both of its halves. What makes ranks differ at the beginning is used up there, or the rate is
+ * in doubt: a rank that is still faster may be what ends the step. */
 static bool steady_find_rate(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
 	size_t half = steady->periods < 8 * LEAST_RATED ? LEAST_RATED : steady->periods / 8;
 	double least = INFINITY, most[2] = {0, 0};
