@@ -334,9 +334,9 @@ static double rank_rate(const steady_rank *rank, size_t period, size_t count) {
 	return sum / squares;
 }
 
-/* Find the rate of the last quarter of the periods: that of the slowest rank, where it is the same in
- * both of its halves. What makes ranks differ at the beginning is used up there, or the rate is in
- * doubt: a rank that is still faster may be what ends the step. */
+/* Find the rate of the last quarter of the periods: that of the slowest rank, where it is the same
+ * in both of its halves. What makes ranks differ at the beginning is used up there, or the rate is
+ * in doubt: a rank that is still faster may be what ends the step. */
 static bool steady_find_rate(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
 	size_t half = steady->periods < 8 * LEAST_RATED ? LEAST_RATED : steady->periods / 8;
 	double least = INFINITY, most[2] = {0, 0};
@@ -367,7 +367,8 @@ static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_ran
 		uint32_t variant = stage->variant == LK_MIXED ? stage->variants[lane] : stage->variant;
 		const lk_steady_part *part = rank[i].part;
 		if (!host_keeps_up(sim, i / sim->lanes, part, variant, shift)) return false;
-		over = lk_later(over, rank_latest_end(&rank[i], 0, part->before + (steady->first + 1) * part->ops));
+		over = lk_later(
+			over, rank_latest_end(&rank[i], 0, part->before + (steady->first + 1) * part->ops));
 		int64_t start = rank_period(&rank[i], steady->last)[part->compute].start_ps;
 		if (start < ahead) ahead = start;
 	}

@@ -3,9 +3,10 @@
  * A periodic schedule repeats itself in its middle. The programs are built with as many
  * micro-batches as the pipeline needs to fill, settle and empty, and the simulation reports whether
  * it has reached a steady state (sim/steady.c): then each omitted micro-batch takes a known time,
- * with the events of one more period. Where kernels slow one another, periods may differ by little for
- * ever; a steady state to 1e-5 then suffices for times that need not be exact. Otherwise the step is
- * built with all of them. So the cost of a prediction does not grow with the micro-batches. */
+ * with the events of one more period. Where kernels slow one another, periods may differ by little
+ * for ever; the rate of the slowest rank then suffices for times that need not be exact. Otherwise
+ * the step is built with all of them. So the cost of a prediction does not grow
+ * with them. */
 #include <stdlib.h>
 
 #include "model/layout/schedule.h"

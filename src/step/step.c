@@ -55,13 +55,12 @@ static lk_status split_time(lk_step *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* How often a call of the graph runs in the step: calls of a steady-state micro-batch also
- * represent those of the omitted micro-batches. */
+/* How often a call of the graph runs in the step: calls of the micro-batch in the middle also
+ * represent those of the omitted ones. A pair of passes counts for that of its forward pass. */
 static double call_times(const lk_step *step, const lk_call *call) {
-	enum {
-		STEADY = 1 /* neither the first nor the last */
-	};
-	return call->repeat * (call->microbatch == STEADY ? 1.0 + step->left_out : 1.0);
+	bool later = step->left_out && call->microbatch >= step->left_out; /* numbers skip them */
+	bool middle = call->microbatch - (later ? step->left_out : 0) == step->middle;
+	return call->repeat * (middle ? 1.0 + step->left_out : 1.0);
 }
 
 /* Flops of all ranks. Each block is summed once, however often it is called. */
@@ -261,6 +260,7 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_stop_check(err));
 	out->left_out = (all - few) / lk_schedule_directions(job->schedule);
+	out->middle = few / lk_schedule_directions(job->schedule) / 2;
 	out->share = share;
 	LK_TRY(lk_build_few(job, few, &out->graph, err));
 	LK_TRY(replace_update(out, options->update, err));
@@ -270,8 +270,8 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
-/* Whether the end of a step of fewer micro-batches than `few`, simulated whole, is as much earlier as
- * the step that was derived from these says. */
+/* Whether the end of a step of fewer micro-batches than `few`, simulated whole, is as much earlier
+ * as the step that was derived from these says. */
 static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
                               const lk_step_options *options, int few, const lk_step *step,
                               bool *right, lk_error *err) {
@@ -284,8 +284,8 @@ static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
 	brief.habits.crowded |= step->habits.crowded;
 	lk_status status = ask_with(job, cluster, &brief, fewer, fewer, 1, &other, err);
 	double between = (double)(step->sim.step_ps - other.sim.step_ps) - inserted;
-	*right = status == LK_OK &&
-	         fabs(between - rate * (few - fewer)) <= NEARLY * rate * (few - fewer);
+	*right =
+		status == LK_OK && fabs(between - rate * (few - fewer)) <= NEARLY * rate * (few - fewer);
 	lk_step_free(&other);
 	return status;
 }
@@ -304,8 +304,11 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
 		if (!few) continue;
 		LK_TRY(ask_with(job, cluster, &brief, few, job->microbatches, 1, out, err));
 		bool settled = !step_is_unsettled(out);
-		if (settled && out->sim.doubtful && (i == 0 || few > job->microbatches / LEAD))
+		bool large = i > 0 && few <= job->microbatches / LEAD;
+		if (settled && out->sim.doubtful && !large) {
 			LK_TRY(confirm_rate(job, cluster, &brief, few, out, &settled, err));
+			out->sim.doubtful = !settled;
+		}
 		if (settled && options->few) return LK_OK;
 		brief.habits.crowded |= out->habits.crowded;
 		shares |= out->habits.shares;

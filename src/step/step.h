@@ -23,8 +23,8 @@ enum {
 	/* Most operations simulated if folding would change times: about 100 ms. */
 	LK_STEP_SIMULATED = 2000000,
 	LK_STEP_CROWDED = 10000000, /* likewise where folded runs are known to share the device */
-	LK_STEP_SMALL = 2000, /* at most this many are simulated as fast as folded */
-	LK_STEP_ROUNDS = 4,   /* most times that a step is folded again; then it is simulated
+	LK_STEP_SMALL = 2000,       /* at most this many are simulated as fast as folded */
+	LK_STEP_ROUNDS = 4,         /* most times that a step is folded again; then it is simulated
 	                       * unfolded */
 };
 
@@ -47,7 +47,7 @@ typedef struct lk_step_options {
 	const uint32_t *record; /* ranks to record in addition to the first of each stage */
 	uint32_t record_count;
 	bool memory_only; /* no times, only whether it fits */
-	bool few; /* graph and events may omit micro-batches in the middle of the step whose times
+	bool few;     /* graph and events may omit micro-batches in the middle of the step whose times
 	             follow from others: see lk_step.left_out */
 	bool exactly; /* few: only micro-batches whose times follow to the picosecond */
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
@@ -78,6 +78,7 @@ typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
 	int left_out;    /* omitted micro-batches, of each direction */
+	int middle;      /* number of a steady micro-batch, of those that are not omitted */
 	double share;    /* fraction of its micro-batches that determine its time, in (0, 1]; 0: all.
 	                    The limit of operations simulated unfolded is divided by it, so that a step
 	                    of all micro-batches takes the same time as one derived from few */

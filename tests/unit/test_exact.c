@@ -213,9 +213,23 @@ static void same_step(const lk_step *few, const lk_step *all) {
 	}
 }
 
+static const char *const periodic[] = {"1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-v",
+                                       "v-half", "v-min",       "dualpipe", "dualpipev"};
+
+/* A job whose schedule repeats itself, with `batch` micro-batches. */
+static void draw_periodic(uint64_t *state, int stages, int batch, lk_drawn *drawn) {
+	lk_predict_request *request = &drawn->request;
+	request->pp = stages;
+	request->vp = 0;
+	request->schedule = stages > 1 ? PICK(state, periodic) : NULL;
+	if (request->schedule && strcmp(request->schedule, "interleaved") == 0)
+		request->vp = 2 + (int)(next_random(state) % 2);
+	int replicas = drawn->nodes * drawn->gpus / (request->tp * request->pp * request->cp);
+	request->gbs = (replicas ? replicas : 1) * request->mbs * batch;
+}
+
 static void few_micro_batches_tell_all(void **unused) {
 	(void)unused;
-	static const char *const schedules[] = {"1f1b", "interleaved", "zb-h1"};
 	static const int batches[] = {60, 130, 201, 400}, few_batches[] = {50, 70, 101, 130};
 	static const int stages[] = {1, 1, 2, 4, 8};
 	static const lk_straggler slow = {.rank = 5, .factor = 1.3};
@@ -226,18 +240,12 @@ static void few_micro_batches_tell_all(void **unused) {
 		lk_step few, all;
 		draw_job(&state, &drawn);
 		draw_software(&state, &drawn);
-		lk_predict_request *request = &drawn.request;
-		request->pp = PICK(&state, stages);
-		request->vp = 0;
-		request->schedule = request->pp > 1 ? PICK(&state, schedules) : NULL;
-		if (request->schedule && strcmp(request->schedule, "interleaved") == 0)
-			request->vp = 2 + (int)(next_random(&state) % 2);
-		int replicas = drawn.nodes * drawn.gpus / (request->tp * request->pp * request->cp);
-		request->gbs = (replicas ? replicas : 1) * request->mbs;
-		request->gbs *= takes_long() ? PICK(&state, batches) : PICK(&state, few_batches);
-		lk_step_options options = {.few = true};
+		int pp = PICK(&state, stages);
+		draw_periodic(&state, pp, takes_long() ? PICK(&state, batches) : PICK(&state, few_batches),
+		              &drawn);
+		lk_step_options options = {.few = true, .exactly = true};
 		if (next_random(&state) % 4 == 0) options.no_contention = true;
-		if (next_random(&state) % 4 == 0) options.exact = request->pp < 4;
+		if (next_random(&state) % 4 == 0) options.exact = pp < 4;
 		if (next_random(&state) % 4 == 0) options.straggler_count = 1;
 		options.stragglers = &slow;
 		if (ask_step(&drawn, &options, &few)) {
@@ -253,6 +261,42 @@ static void few_micro_batches_tell_all(void **unused) {
 	}
 	print_message("%d jobs told by few micro-batches\n", told);
 	assert_true(told > 0);
+}
+
+/* The rate of few micro-batches is that of all: the default against every operation of the whole
+ * step. */
+static void rates_tell_all(void **unused) {
+	(void)unused;
+	static const int batches[] = {130, 256, 400, 700}, few_batches[] = {96, 130, 200};
+	static const int stages[] = {2, 4, 4, 8};
+	uint64_t state = 5;
+	int read = 0;
+	for (int jobs = 0, count = rounds(24, 2000); jobs < count;) {
+		lk_drawn drawn;
+		lk_step few, all;
+		draw_job(&state, &drawn);
+		draw_software(&state, &drawn);
+		draw_periodic(&state, PICK(&state, stages),
+		              takes_long() ? PICK(&state, batches) : PICK(&state, few_batches), &drawn);
+		if (ask_step(&drawn, &(lk_step_options){.few = true}, &few)) {
+			jobs++;
+			read += few.left_out > 0;
+			assert_true(ask_step(&drawn, &(lk_step_options){.exact = true}, &all));
+			assert_same_memory(&few, &all);
+			assert_near(few.executed_flops, all.executed_flops);
+			if (fabs(few.step_s / all.step_s - 1) > 1e-4) {
+				say_job(&drawn);
+				fail_msg("%.9g s from few micro-batches, %.9g s from all", few.step_s, all.step_s);
+			}
+			double parts_s = 0;
+			for (int p = 0; p < LK_PART_COUNT; p++) parts_s += few.breakdown.exposed_s[p];
+			assert_true(fabs(parts_s / few.step_s - 1) < 1e-6);
+			lk_step_free(&all);
+		}
+		lk_step_free(&few);
+	}
+	print_message("%d jobs read from few micro-batches\n", read);
+	assert_true(read > 0);
 }
 
 /* What runs at the same time shares the device, so that a message which ends earlier may meet a
@@ -507,6 +551,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_default_is_exact),
 		cmocka_unit_test(few_micro_batches_tell_all),
+		cmocka_unit_test(rates_tell_all),
 		cmocka_unit_test(better_hardware_is_never_slower),
 		cmocka_unit_test(ranks_may_change_places),
 		cmocka_unit_test(twice_the_nodes_take_no_less),

@@ -189,7 +189,8 @@ lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err
 	lk_job images, teacher;
 	*out = lk_graph_new();
 	if (!*out) return lk_oom(err);
-	LK_ASSERT(few <= job->microbatches && (job->microbatches - few) % (2 * lk_schedule_directions(job->schedule)) == 0);
+	LK_ASSERT(few <= job->microbatches &&
+	          (job->microbatches - few) % (2 * lk_schedule_directions(job->schedule)) == 0);
 	lk_build_begin(&b, job, *out, err);
 	b.microbatches = few;
 	if (lk_job_tower(job, &images)) {

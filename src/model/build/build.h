@@ -9,9 +9,9 @@
 
 /* Build the step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
-/* Likewise with only `few` of its micro-batches, fewer by an even number of each direction: those in the middle are
- * left out of the programs; everything else describes the whole job. For periodic schedules
- * only. */
+/* Likewise with only `few` of its micro-batches, fewer by an even number of each direction: those
+ * in the middle are left out of the programs; everything else describes the whole job. For periodic
+ * schedules only. */
 lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err);
 
 struct lk_builder;
