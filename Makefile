@@ -97,7 +97,7 @@ CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
 
 # Folders of data/ whose tables are packed.
-PACKED := launch families
+PACKED := launch families measured
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o $(PACKED:%=$(B)/%_tables.o)
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
@@ -202,7 +202,7 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 
 # The rows of data/launch and data/families, checked against the fields that they name.
 PACK_TABLES := $(B)/pack_tables
-PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c src/launch/reading/job_fields.c \
+PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c tools/pack_measured.c src/launch/reading/job_fields.c \
 	src/launch/config/draft_facts.c src/model/layout/optimizers.c src/model/layout/job_loss.c src/io/csv.c src/io/form.c \
 	src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
 $(PACK_TABLES): $(PACK_TABLES_C:%.c=$(B)/%.o)

@@ -37,7 +37,7 @@ launch/megatron:  base model/read model/layout launch/reading
 launch/script:    base launch/reading launch/launchers launch/megatron
 launch/config:    base io model/read model/layout shell launch/megatron launch/script
 launch/frameworks:base io model/read model/layout launch/config
-launch:           base io model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
+launch:           base io measured model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
 launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture
@@ -63,7 +63,7 @@ rollout:          base io hw model/network cost/calibration cost/collective cost
 step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-explain:          base system options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
+explain:          base system io options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif measured
 diff:             base trace/read options explain
 -- lib
 rendezvous:       base
@@ -73,7 +73,7 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
+predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
 versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict
@@ -94,7 +94,7 @@ calibrate:        base io options cost/calibration rollout tables fit calibrate/
 view/timeline:    base system io trace/read sim step explain predict view/table
 view/text:        base system io hw model/read lang/compile whatif predict explain rent lang/tune calibrate view/table view/timeline
 view/report:      base system io predict view/table view/timeline view/text
-verbs:            base system io options
+verbs:            base system io options measured
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h

@@ -26,8 +26,8 @@ typedef struct lk_suspect {
 	const char *check;  /* how to find out within a minute */
 	double share;       /* probability, from the prior of the cause and how well it agrees */
 	double step_time_s, mfu, memory_bytes; /* predicted with it; memory of the fullest GPU */
-	double time_ratio; /* relative to the job as stated */
-	bool explains;     /* every compared value is in the range of this prediction */
+	double time_ratio;                     /* relative to the job as stated */
+	bool explains; /* every compared value is in the range of this prediction */
 } lk_suspect;
 
 /* The comparison. Texts live as long as the answer that holds it. */
@@ -41,9 +41,9 @@ typedef struct lk_expected {
 	int compared_count;
 	const lk_suspect *suspects; /* the likeliest first */
 	int suspect_count;
-	double unchanged_share; /* probability that nothing differs: the prediction errs */
-	double other_share;     /* that it is something of which there is no option */
-	int tried;              /* predictions that were made to find the causes */
+	double unchanged_share;   /* probability that nothing differs: the prediction errs */
+	double other_share;       /* that it is something of which there is no option */
+	int tried;                /* predictions that were made to find the causes */
 	const char *const *notes; /* what the steps of a log show besides their mean */
 	int note_count;
 } lk_expected;

@@ -290,6 +290,10 @@ typedef struct lk_prediction {
 	/* requests and assumptions */
 	const char *model, *cluster, *layout; /* one line each */
 	const char *searched; /* for a request without a layout: how this one was found; else NULL */
+	const char *const
+		*found; /* of a pasted text: what was found in it, and how its measured numbers
+	                           * compare */
+	int found_count;
 	const char *const *assumptions;
 	int assumption_count;
 	int taken_count;               /* number of leading ones about what the job's file or line
@@ -360,8 +364,8 @@ lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int 
                           lk_error *err);
 
 /* Serialise a prediction for another process of the same program on a similar machine; free *bytes
- * with free(). Timeline, graph and detail are not included. LK_ERR_MEMORY; for bytes that are not
- * of this version, LK_ERR_INPUT. */
+ * with free(). Timeline, graph, detail and comparison with a measured run are not included.
+ * LK_ERR_MEMORY; for bytes that are not of this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);

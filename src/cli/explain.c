@@ -6,10 +6,11 @@
 #include "cli/cli.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
+#include "lockstep/run_log.h"
 
-/* Refuses options that show a single run. */
+/* Refuses options that show a single run with its trace; `shows`: why they cannot here. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
-                               lk_error *err) {
+                               const char *shows, const char *hint, lk_error *err) {
 	const struct {
 		bool given;
 		const char *option;
@@ -21,9 +22,8 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 	              {request->mains.price_kwh > 0, "--price-kwh"}};
 	for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
 		if (of_one[i].given) {
-			lk_fail(err, LK_ERR_INPUT, of_one[i].option,
-			        "shows one run, but the two traces are of two runs, which are compared");
-			return lk_hint(err, "explain each run by itself for it");
+			lk_fail(err, LK_ERR_INPUT, of_one[i].option, "shows %s", shows);
+			return lk_hint(err, "%s", hint);
 		}
 	return LK_OK;
 }
@@ -40,8 +40,31 @@ static lk_status diff_table_of(int table, int *out, lk_error *err) {
 
 /* Checks that the outputs can show a comparison, and names its table there. */
 static lk_status show_runs(const lk_explain_request *request, lk_outputs *outputs, lk_error *err) {
-	LK_TRY(refuse_of_one(request, outputs, err));
+	LK_TRY(refuse_of_one(request, outputs,
+	                     "one run, but the two traces are of two runs, which are compared",
+	                     "explain each run by itself for it", err));
 	return diff_table_of(outputs->table, &outputs->table, err);
+}
+
+/* Options that a log cannot answer. */
+static lk_status refuse_of_log(const lk_explain_request *request, const lk_outputs *outputs,
+                               lk_error *err) {
+	LK_TRY(refuse_of_one(request, outputs, "a trace, but the file is a log",
+	                     "give traces of torch.profiler for it", err));
+	if (outputs->table == LK_EXPLAIN_ALL || outputs->table == LK_EXPLAIN_STEPS) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--table", "%s is a table of a trace, but the file is a log",
+	        lk_explain_tables[outputs->table]);
+	return lk_hint(err, "give --table steps");
+}
+
+static int show_log(const lk_explain_request *request, lk_run_log *log, const lk_outputs *outputs) {
+	lk_error err = {0};
+	int result = refuse_of_log(request, outputs, &err) == LK_OK
+	                 ? cli_show(&lk_row_run_log, request, log, outputs)
+	                 : cli_fail(&err);
+	cli_warn_failed(lk_verb_failed_check(&lk_row_run_log, log));
+	lk_run_log_free(log);
+	return result;
 }
 
 int cli_explain(lk_args *args) {
@@ -55,17 +78,19 @@ int cli_explain(lk_args *args) {
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
 	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
-	if (status == LK_OK && request.job) {
-		void *answer = NULL;
-		status = row->ask(&request, &answer, &err);
-		one = answer;
-	} else if (status == LK_OK) {
-		status = lk_explain_or_diff(&request, &one, &two, &err);
-	}
+	bool measured = false;
+	void *answer = NULL;
+	lk_run_log *log = NULL;
+	if (status == LK_OK) status = lk_measured_run_asked(&request, &measured, &err);
+	if (measured) row = &lk_row_measured_run;
+	if (status == LK_OK && !request.job) status = lk_run_log_try(&request, &log, &err);
+	if (log) return show_log(&request, log, &outputs);
+	if (status == LK_OK && request.job) status = row->ask(&request, &answer, &err);
+	else if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (status != LK_OK) return cli_fail(&err);
-	LK_ASSERT(!one != !two);
 	if (two) row = &lk_row_diff;
-	void *answer = two ? (void *)two : one;
+	if (!answer) answer = two ? (void *)two : one;
+	LK_ASSERT(answer);
 	if (two) status = show_runs(&request, &outputs, &err);
 	int result = status == LK_OK ? cli_show(row, &request, answer, &outputs) : cli_fail(&err);
 	cli_warn_failed(lk_verb_failed_check(row, answer));

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "cli/cli.h"
@@ -215,6 +216,22 @@ static int list_verbs(void) {
 	return CLI_OK;
 }
 
+/* Verbs look at their file more than once: puts standard input into a file where it is a pipe. Without
+ * room for that it stays as it is. */
+static void keep_input(const lk_args *args) {
+	char bytes[1 << 16];
+	bool named = args->operand_count == 1 && strcmp(args->operands[0], "-") == 0;
+	if (!named || lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return;
+	FILE *kept = tmpfile();
+	size_t got;
+	if (!kept) return;
+	while ((got = fread(bytes, 1, sizeof bytes, stdin)) > 0)
+		if (fwrite(bytes, 1, got, kept) != got) break;
+	if (fflush(kept) == 0 && lseek(fileno(kept), 0, SEEK_SET) == 0)
+		dup2(fileno(kept), STDIN_FILENO);
+	fclose(kept);
+}
+
 static int main_run_parsed(const cli_command *command, lk_args *args) {
 	lk_error err = {0};
 	if (lk_args_check_empty(args, &err) != LK_OK) return cli_fail(&err);
@@ -223,6 +240,8 @@ static int main_run_parsed(const cli_command *command, lk_args *args) {
 		return CLI_OK;
 	}
 	LK_ASSERT(command->run || command->row);
+	if (command->run == cli_predict || command->run == cli_plan || command->run == cli_explain)
+		keep_input(args);
 	return command->run ? command->run(args) : cli_ask_with(command->row, args, NULL, true);
 }
 

@@ -317,6 +317,19 @@ static lk_status refuse_device(lk_stream *stream, lk_error *err) {
 	return lk_hint(err, "name a file or a pipe");
 }
 
+/* Standard input. Of a file every stream begins where the program found it, so that it can be read
+ * again. */
+static int open_standard(void) {
+	struct stat about;
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	if (at < 0 || fstat(STDIN_FILENO, &about) != 0 || !S_ISREG(about.st_mode)) return STDIN_FILENO;
+	int fd = open("/dev/stdin", O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return STDIN_FILENO;
+	if (lseek(fd, at, SEEK_SET) == at) return fd;
+	close(fd);
+	return STDIN_FILENO;
+}
+
 lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	lk_stream *stream;
 	bool standard = strcmp(path, "-") == 0;
@@ -325,7 +338,7 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	stream->buffer = malloc(BUFFER);
 	lk_status status = stream->buffer ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {
-		stream->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+		stream->fd = standard ? open_standard() : open(path, O_RDONLY | O_CLOEXEC);
 		status = stream->fd < 0 ? io_error(stream, "open", err) : refuse_device(stream, err);
 	}
 	if (status != LK_OK) {

@@ -472,10 +472,13 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	}
 	LK_TRY(read);
 	bool python = lk_ends_in(path, ".py");
-	bool config = !python && lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
+	bool pasted = lk_paste_is(text, size, path);
+	bool config =
+		!python && !pasted && lk_document_form_named(path, text, size) != LK_DOCUMENT_NONE;
 	lk_status status;
 	if (config) status = launch_read_config(&reading, path, given);
 	else if (python) status = launch_read_python(&reading, text, size, given);
+	else if (pasted) status = lk_launch_pasted(arena, text, size, path, given, out, err);
 	else status = lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;

@@ -44,7 +44,8 @@ double lk_gauge_get(const lk_measured *measured, enum lk_gauge gauge) {
 	lk_measured copy = *measured;
 	const double *real = gauge_real(&copy, gauge);
 	const int64_t *whole = gauge_whole(&copy, gauge);
-	return real ? *real : whole ? (double)*whole : 0;
+	if (whole) return (double)*whole;
+	return real ? *real : 0;
 }
 
 void lk_gauge_set(lk_measured *measured, enum lk_gauge gauge, double value) {

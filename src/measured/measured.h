@@ -45,11 +45,12 @@ typedef struct lk_measured {
 	char *gpu_name;
 	double gpu_memory_bytes;                              /* what the device has */
 	double power_w, power_limit_w, clock_hz, utilisation; /* means; utilisation 0..1 */
-	bool throttled; /* clocks were held down by power or temperature */
+	bool throttled;     /* clocks were held down by power or temperature */
+	bool out_of_memory; /* the text says that an allocation failed */
 } lk_measured;
 
-/* What a person says of a run, separated by commas or "and": "7.2 s", "7200 ms", "1.4 s/it", "3 it/s",
- * "200 tok/s", "200 tok/s/gpu", "1.2M tokens/s", "12 samples/s", "31 % MFU", "412 TFLOP/s" (of one
+/* What a person says of a run, separated by commas or "and": "7.2 s", "7200 ms", "1.4 s/it",
+ * "3 it/s", "200 tok/s", "200 tok/s/gpu", "1.2M tokens/s", "12 samples/s", "31 % MFU", "412 TFLOP/s" (of one
  * GPU), "memory 73 GiB", "73 GiB reserved", "8 GPUs", "batch 256", "seq 4096".
  * LK_ERR_INPUT: a word is unknown, a number lacks its unit or is said twice. *out is freed by
  * lk_measured_free, and empty after an error. */
@@ -62,6 +63,10 @@ lk_status lk_measured_read(const char *path, lk_measured *out, lk_error *err);
 /* Likewise from memory; `name` is used in messages and for its ending. */
 lk_status lk_measured_text(const char *text, size_t size, const char *name, lk_measured *out,
                            lk_error *err);
+
+enum { LK_MEASURED_DEVICE = 96 /* bytes of a name */ };
+/* The number of the GPU that a line of nvidia-smi's table is of, with its name; -1: none. */
+int lk_measured_smi_device(const char *line, char name[LK_MEASURED_DEVICE]);
 
 /* Whether a text has the form of lk_measured_number rather than of a path: it begins with a number
  * or with a word of that function, and no file has its name. */

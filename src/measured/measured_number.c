@@ -9,7 +9,7 @@
 
 static const char *const FORMS =
 	"give one such as \"7.2 s\", \"3 it/s\", \"1.2M tokens/s\", \"200 tok/s/gpu\", \"12 "
-    "samples/s\", "
+	"samples/s\", "
 	"\"31 % MFU\", \"412 TFLOP/s\" or \"73 GiB reserved\", several with commas";
 
 /* ---- units ---- */

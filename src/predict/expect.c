@@ -10,70 +10,62 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "io/stream.h"
 #include "predict/predict_internal.h"
 #include "system/parallel.h"
 
 enum {
-	LISTED = 6,      /* causes that are listed */
-	PAIRS = 12,      /* pairs that are predicted, the likeliest by their single effects */
-	PARTS_MOST = 8,  /* groups of timed parts */
-	VALUES_MOST = 8 + PARTS_MOST,
+	LISTED = 6, /* causes that are listed */
+	PAIRS = 12, /* pairs that are predicted, the likeliest by their single effects */
 	TEXT = 64,
 };
-static const double EIGHTY = 1.2816;    /* deviations on one side of an 80 % range */
-static const double FACT = 0.01;        /* ln by which stated numbers may differ */
-static const double SHARE = 0.05;       /* deviation of the share of a timed part */
-static const double SHARE_CAP = 8;      /* most that one part counts, in ln */
-static const double FACT_CAP = 25;      /* likewise a stated number */
-static const double MEMORY = 0.15;      /* deviation in ln where no range is known */
+static const double MEMORY = 0.15;       /* deviation in ln where no range is known */
+static const double MEMORY_LEAST = 0.03; /* ... of what other runs hold in addition */
+static const double HELD = 0.1;         /* probability of clocks reported as held without a cause */
 static const double OTHER_PRIOR = 0.15; /* odds of a reason that no option says */
 static const double OTHER_MEAN = 0.4;   /* of its effect in ln, which falls off exponentially */
 
-/* ---- a predicted step, as far as a run can state it ---- */
+/* ---- a predicted step ---- */
 
-struct foretold {
-	bool known; /* it can run */
-	double step_s, low_s, high_s;
-	double tokens, samples, flops, peak; /* of a step, all GPUs; peak of one, FLOP/s */
-	double gpus, gbs, seq;
-	double memory[LK_MEMORY_KINDS], memory_low, memory_high; /* factors of the range */
-	double fits;                                             /* probability */
-	double part_s[LK_PART_COUNT];
-	double flops_factor, peak_factor;
-};
-
-static double or_else(double value, double otherwise) {
-	return value > 0 && isfinite(value) ? value : otherwise;
-}
-
-static void foretold_memory(struct foretold *out, const lk_step *step) {
+static void expected_memory(lk_expected_step *out, const lk_step *step) {
 	const lk_stage_use *use = &step->memory[step->fullest];
 	out->memory[LK_MEMORY_UNSTATED] = out->memory[LK_MEMORY_DEVICE] = use->total;
 	out->memory[LK_MEMORY_RESERVED] = use->reserved;
 	out->memory[LK_MEMORY_ALLOCATED] = out->memory[LK_MEMORY_ACTIVE] = use->walk.peak;
-	double low = or_else(use->low / use->walk.peak, exp(-EIGHTY * MEMORY)),
-		   high = or_else(use->high / use->walk.peak, exp(EIGHTY * MEMORY));
-	out->memory_low = or_else(use->reserved_low / use->reserved, low);
-	out->memory_high = or_else(use->reserved_high / use->reserved, high);
+	double low = lk_or_else(use->low / use->walk.peak, exp(-LK_EIGHTY * MEMORY)),
+		   high = lk_or_else(use->high / use->walk.peak, exp(LK_EIGHTY * MEMORY));
+	low = lk_or_else(use->reserved_low / use->reserved, low);
+	high = lk_or_else(use->reserved_high / use->reserved, high);
+	out->memory_low = fmin(low, exp(-LK_EIGHTY * MEMORY_LEAST));
+	out->memory_high = fmax(high, exp(LK_EIGHTY * MEMORY_LEAST));
 	out->fits = use->out_of_memory >= 0 ? 1 - use->out_of_memory : lk_step_fits(step);
 	out->fits = fmax(out->fits, 0.02);
 }
 
-/* Predict the request with its causes. Refused: it is not known. */
-static lk_status caused_foretell(lk_caused *caused, const lk_step_options *options,
-                                 struct foretold *out, lk_error *err) {
+/* Whether the causes leave the job, its machine and what is counted as they are; jobs that differ
+ * only between their members are predicted in vain. */
+static bool is_same_step(const lk_caused *caused, const lk_job *job) {
+	return !caused->cluster_changed && !caused->request.straggler && caused->flops_factor == 1 &&
+	       caused->peak_factor == 1 && memcmp(job, caused->job, sizeof *job) == 0;
+}
+
+/* Predict the request with its causes. Refused, or the same as without them: it is not known. */
+static lk_status caused_predict(lk_caused *caused, const lk_step_options *options,
+                                lk_expected_step *out, lk_error *err) {
 	lk_asked asked;
 	lk_step step = {0};
 	lk_step_options mine = *options;
-	*out = (struct foretold){0};
+	*out = (lk_expected_step){0};
 	LK_TRY(lk_caused_read(caused, &asked, err));
 	lk_job *job = &asked.job;
+	if (caused->count > 0 && is_same_step(caused, job)) return LK_OK;
 	if (caused->request.straggler) {
 		mine.straggler_count = 0;
 		LK_TRY(lk_read_stragglers(caused->arena, caused->request.straggler, &mine, err));
@@ -81,218 +73,27 @@ static lk_status caused_foretell(lk_caused *caused, const lk_step_options *optio
 	mine.few = true;
 	lk_status status = lk_step_ask(job, &asked.cluster, &mine, &step, err);
 	if (status == LK_OK) {
-		bool mixed;
-		*out = (struct foretold){
+		*out = (lk_expected_step){
 			.known = true,
 			.step_s = step.step_s,
 			.tokens = lk_model_in_tokens(&job->model) ? step.graph->tokens : 0,
 			.samples = step.graph->samples,
 			.flops = step.graph->model_flops,
-			.peak = lk_predict_peak(job, &asked.cluster, &mixed),
+			.peak = caused->peak,
 			.gpus = job->gpus,
 			.gbs = job->gbs,
 			.seq = lk_job_tokens(job),
+			.power = asked.cluster.node[0].device->power_w,
 			.flops_factor = caused->flops_factor,
 			.peak_factor = caused->peak_factor,
 		};
 		memcpy(out->part_s, step.breakdown.exposed_s, sizeof out->part_s);
 		lk_range_of(caused->arena, job, &asked.cluster, lk_step_network_share(&step), step.step_s,
 		            &out->low_s, &out->high_s, NULL);
-		foretold_memory(out, &step);
+		expected_memory(out, &step);
 	}
 	lk_step_free(&step);
 	return status;
-}
-
-/* ---- measured values ---- */
-
-enum value_kind { VALUE_TIME, VALUE_RATE, VALUE_MEMORY, VALUE_FACT, VALUE_SHARE };
-
-/* A measured value, and how its prediction follows from a step. */
-struct value {
-	enum value_kind kind;
-	const char *key, *label, *unit;
-	double measured;
-	double (*of)(const struct foretold *step); /* its prediction; NULL: by kind */
-	lk_memory_kind memory;
-	unsigned parts; /* of a share: lk_parts as bits */
-};
-
-static double time_of(const struct foretold *step) {
-	return step->step_s;
-}
-static double tokens_of(const struct foretold *step) {
-	return step->tokens / step->step_s;
-}
-static double samples_of(const struct foretold *step) {
-	return step->samples / step->step_s;
-}
-static double gpu_tokens_of(const struct foretold *step) {
-	return tokens_of(step) / step->gpus;
-}
-static double tflops_of(const struct foretold *step) {
-	return step->flops / step->step_s / step->gpus / 1e12 * step->flops_factor;
-}
-static double mfu_of(const struct foretold *step) {
-	return step->peak > 0 ? tflops_of(step) * 1e12 / step->peak * step->peak_factor : 0;
-}
-static double gpus_of(const struct foretold *step) {
-	return step->gpus;
-}
-static double gbs_of(const struct foretold *step) {
-	return step->gbs;
-}
-static double seq_of(const struct foretold *step) {
-	return step->seq;
-}
-static double step_tokens_of(const struct foretold *step) {
-	return step->tokens;
-}
-
-#define BIT(part) (1u << LK_PART_##part)
-#define COMPUTE   (BIT(GEMM) | BIT(ATTENTION) | BIT(CONV) | BIT(MEMORY))
-#define INNER     (COMPUTE | BIT(TP) | BIT(CP) | BIT(EP) | BIT(COPY) | BIT(HOST))
-
-/* What the timers of Megatron-LM and its relatives measure, as parts of the predicted step; timers
- * of one key are added. */
-static const struct timer {
-	const char *name, *key, *label;
-	unsigned parts;
-} timers[] = {
-	{"forward-backward", "forward_backward", "forward and backward",
-     INNER | BIT(PP) | BIT(BUBBLE) | BIT(WAIT)},
-	{"forward-compute", "compute", "forward and backward of one stage", INNER},
-	{"backward-compute", "compute", "forward and backward of one stage", INNER},
-	{"all-grads-sync", "data_parallel", "gradients and parameters", BIT(DP)},
-	{"grads-reduce-scatter", "data_parallel", "gradients and parameters", BIT(DP)},
-	{"grads-all-reduce", "data_parallel", "gradients and parameters", BIT(DP)},
-	{"params-all-gather", "data_parallel", "gradients and parameters", BIT(DP)},
-	{"optimizer", "optimizer", "optimizer", BIT(OPTIMIZER)},
-};
-
-static double parts_of(const struct foretold *step, unsigned parts) {
-	double sum = 0;
-	for (int i = 0; i < LK_PART_COUNT; i++)
-		if (parts >> i & 1) sum += step->part_s[i];
-	return sum;
-}
-
-static double value_of(const struct value *value, const struct foretold *step) {
-	if (value->kind == VALUE_MEMORY) return step->memory[value->memory];
-	if (value->kind == VALUE_SHARE) return parts_of(step, value->parts) / step->step_s;
-	return value->of(step);
-}
-
-struct values {
-	struct value at[VALUES_MOST];
-	int count;
-};
-
-static void values_add(struct values *values, struct value value) {
-	LK_ASSERT(values->count < VALUES_MOST);
-	if (value.measured > 0 && isfinite(value.measured)) values->at[values->count++] = value;
-}
-
-static void values_add_timers(struct values *values, const lk_measured *measured, double step_s) {
-	int first = values->count;
-	for (size_t p = 0; p < measured->part_count && step_s > 0; p++) {
-		const struct timer *timer = NULL;
-		for (size_t t = 0; t < sizeof timers / sizeof *timers; t++)
-			if (strcmp(timers[t].name, measured->parts[p].name) == 0) timer = &timers[t];
-		double share = measured->parts[p].seconds / step_s;
-		if (!timer || !(share >= 0) || share > 1.05) continue;
-		int at = first;
-		while (at < values->count && strcmp(values->at[at].key, timer->key) != 0) at++;
-		if (at == values->count && at - first < PARTS_MOST)
-			values->at[values->count++] = (struct value){.kind = VALUE_SHARE,
-			                                             .key = timer->key,
-			                                             .label = timer->label,
-			                                             .unit = "share",
-			                                             .parts = timer->parts};
-		if (at < values->count) values->at[at].measured += share;
-	}
-}
-
-#define SPEED(kind_, key_, label_, unit_, measured_, of_)                        \
-	{.kind = VALUE_##kind_, .key = key_, .label = label_, .unit = unit_, \
-	 .measured = (measured_), .of = of_}
-#define STATED(key_, label_, measured_, of_)                                             \
-	(struct value){.kind = VALUE_FACT, .key = key_, .label = label_, .unit = "", \
-	               .measured = (double)(measured_), .of = of_}
-
-/* The first statement of speed counts: the others are made of the same time. Two of them say how
- * much work a step is. */
-static void values_fill(struct values *values, const lk_measured *measured,
-                        const struct foretold *base) {
-	const struct value speeds[] = {
-		SPEED(TIME, "step_time_s", "step time", "s", measured->step_s, time_of),
-		SPEED(RATE, "tokens_per_s_per_gpu", "speed", "tokens/s/GPU", measured->tokens_per_s_gpu, gpu_tokens_of),
-		SPEED(RATE, "tokens_per_s", "speed", "tokens/s", measured->tokens_per_s, tokens_of),
-		SPEED(RATE, "samples_per_s", "speed", "samples/s", measured->samples_per_s, samples_of),
-		SPEED(RATE, "tflops_per_gpu", "speed", "TFLOP/s/GPU", measured->tflops_gpu, tflops_of),
-		SPEED(RATE, "mfu", "MFU", "share", measured->mfu, mfu_of),
-	};
-	for (size_t i = 0; i < sizeof speeds / sizeof *speeds && values->count == 0; i++)
-		if (speeds[i].of(base) > 0) values_add(values, speeds[i]);
-	values_add(values, (struct value){.kind = VALUE_MEMORY,
-	                                  .key = "memory_bytes",
-	                                  .label = "memory",
-	                                  .unit = "bytes",
-	                                  .measured = measured->memory_bytes,
-	                                  .memory = measured->memory_kind});
-	double gpus = (double)measured->gpus, per_step = measured->tokens_per_s * measured->step_s;
-	if (!(per_step > 0))
-		per_step = measured->tokens_per_s_gpu * measured->step_s * or_else(gpus, base->gpus);
-	values_add(values, STATED("gpus", "GPUs", gpus, gpus_of));
-	values_add(values, STATED("gbs", "global batch", measured->global_batch, gbs_of));
-	values_add(values, STATED("seq", "sequence length", measured->seq_len, seq_of));
-	if (!measured->global_batch || !measured->seq_len)
-		values_add(values, STATED("step_tokens", "tokens of a step",
-		                          base->tokens > 0 ? per_step : 0, step_tokens_of));
-	values_add_timers(values, measured, measured->step_s);
-}
-
-/* ---- agreement of one value with its prediction ---- */
-
-struct agreement {
-	double predicted, low, high;
-	bool inside;
-	double likelihood; /* ln of its density */
-};
-
-/* Log-normal with a deviation for each side. */
-static double two_sided(double off, double low, double high) {
-	double below = fmax(-log(low) / EIGHTY, 1e-3), above = fmax(log(high) / EIGHTY, 1e-3);
-	double deviation = off > 0 ? above : below;
-	return log(2 / (sqrt(2 * M_PI) * (below + above))) - off * off / (2 * deviation * deviation);
-}
-
-static struct agreement value_agrees(const struct value *value, const struct foretold *step) {
-	double predicted = value_of(value, step), off = log(value->measured / predicted);
-	double low = step->low_s / step->step_s, high = step->high_s / step->step_s;
-	struct agreement a = {.predicted = predicted};
-	switch (value->kind) {
-	case VALUE_RATE:
-		a.low = predicted / high, a.high = predicted / low;
-		a.likelihood = two_sided(-off, low, high);
-		break;
-	case VALUE_MEMORY: low = step->memory_low, high = step->memory_high; /* fall through */
-	case VALUE_TIME:
-		a.low = predicted * low, a.high = predicted * high;
-		a.likelihood = two_sided(off, low, high);
-		break;
-	case VALUE_FACT:
-		a.low = predicted * (1 - FACT), a.high = predicted * (1 + FACT);
-		a.likelihood = -fmin(off * off / (2 * FACT * FACT), FACT_CAP);
-		break;
-	case VALUE_SHARE:
-		off = (value->measured - predicted) / SHARE;
-		a.low = fmax(predicted - EIGHTY * SHARE, 0), a.high = predicted + EIGHTY * SHARE;
-		a.likelihood = -fmin(off * off / 2, SHARE_CAP);
-		break;
-	}
-	a.inside = value->measured >= a.low && value->measured <= a.high;
-	return a;
 }
 
 /* ---- candidates ---- */
@@ -300,7 +101,7 @@ static struct agreement value_agrees(const struct value *value, const struct for
 struct candidate {
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
-	struct foretold step;
+	lk_expected_step step;
 	const char *option;
 	double score, loss; /* ln of prior odds x likelihood; its negative, to sort by */
 	bool explains;
@@ -313,8 +114,8 @@ struct expecting {
 	const lk_asked *asked;
 	const lk_step_options *options;
 	const lk_measured *measured;
-	struct values values;
-	struct foretold base;
+	lk_values values;
+	lk_expected_step base;
 	struct candidate *candidates;
 	int count, tried;
 };
@@ -329,18 +130,22 @@ static void candidate_score(const struct expecting *e, struct candidate *candida
 	for (int i = 0; i < candidate->count; i++)
 		candidate->score += log(cause_odds(candidate->causes[i]));
 	for (int i = 0; i < e->values.count; i++) {
-		struct agreement a = value_agrees(&e->values.at[i], &candidate->step);
+		lk_agreement a = lk_value_agrees(&e->values.at[i], &candidate->step);
 		candidate->score += a.likelihood;
 		candidate->explains &= a.inside;
 	}
+	bool held = false;
+	for (int i = 0; i < candidate->count; i++)
+		held |= strcmp(candidate->causes[i]->family, "clocks") == 0;
+	if (e->measured->throttled && !held) candidate->score += log(HELD);
 	candidate->loss = -candidate->score;
 }
 
 /* Whether a cause changes anything that the run states. */
-static bool is_effect(const struct expecting *e, const struct foretold *step) {
+static bool is_effect(const struct expecting *e, const lk_expected_step *step) {
 	for (int i = 0; i < e->values.count; i++) {
-		double with = value_of(&e->values.at[i], step),
-			   without = value_of(&e->values.at[i], &e->base);
+		double with = lk_value_predicted(&e->values.at[i], step),
+			   without = lk_value_predicted(&e->values.at[i], &e->base);
 		if (fabs(with - without) > 1e-3 * without) return true;
 	}
 	return false;
@@ -357,6 +162,8 @@ static lk_status caused_begin(const struct expecting *e, lk_arena *arena, lk_cau
 	                   .cluster = e->asked->cluster,
 	                   .flops_factor = 1,
 	                   .peak_factor = 1};
+	bool mixed;
+	out->peak = lk_predict_peak(out->job, &out->cluster, &mixed);
 	LK_TRY(lk_where_count(&out->request.gpu, &out->request.gpus, err));
 	if (out->request.gpus > 0 || out->request.cluster) out->request.dp = 0;
 	return LK_OK;
@@ -371,7 +178,7 @@ static lk_status candidate_try(const struct expecting *e, struct candidate *cand
 	for (int i = 0; i < candidate->count && applies && status == LK_OK; i++)
 		status = lk_cause_apply(&caused, candidate->causes[i], &applies, err);
 	if (status == LK_OK && applies)
-		status = caused_foretell(&caused, e->options, &candidate->step, err);
+		status = caused_predict(&caused, e->options, &candidate->step, err);
 	if (status == LK_OK && applies && caused.option && option) {
 		size_t size = strlen(caused.option) + 1;
 		char *copy = malloc(size);
@@ -387,8 +194,7 @@ static lk_status candidate_try(const struct expecting *e, struct candidate *cand
 static lk_status candidate_job(void *context, size_t i, lk_error *err) {
 	const struct expecting *e = context;
 	struct candidate *candidate = &e->candidates[i];
-	return candidate->step.known ? LK_OK
-	                             : candidate_try(e, candidate, &candidate->option, err);
+	return candidate->step.known ? LK_OK : candidate_try(e, candidate, &candidate->option, err);
 }
 
 LK_ORDER_BY(candidates_by_loss, struct candidate, loss, place)
@@ -420,15 +226,15 @@ static lk_status candidates_try(struct expecting *e, int first, lk_error *err) {
 /* How well a pair would agree if the effects of its causes multiplied. */
 static double pair_guess(const struct expecting *e, const struct candidate *a,
                          const struct candidate *b) {
-	struct foretold both = a->step;
+	lk_expected_step both = a->step;
 	double factor = b->step.step_s / e->base.step_s;
 	both.step_s *= factor, both.low_s *= factor, both.high_s *= factor;
-	both.tokens *= b->step.tokens / or_else(e->base.tokens, 1);
-	both.samples *= b->step.samples / or_else(e->base.samples, 1);
-	both.flops *= b->step.flops / or_else(e->base.flops, 1);
+	both.tokens *= b->step.tokens / lk_or_else(e->base.tokens, 1);
+	both.samples *= b->step.samples / lk_or_else(e->base.samples, 1);
+	both.flops *= b->step.flops / lk_or_else(e->base.flops, 1);
 	both.gpus *= b->step.gpus / e->base.gpus;
-	both.gbs *= b->step.gbs / or_else(e->base.gbs, 1);
-	both.seq *= b->step.seq / or_else(e->base.seq, 1);
+	both.gbs *= b->step.gbs / lk_or_else(e->base.gbs, 1);
+	both.seq *= b->step.seq / lk_or_else(e->base.seq, 1);
 	both.flops_factor *= b->step.flops_factor;
 	both.peak_factor *= b->step.peak_factor;
 	for (int i = 0; i < LK_MEMORY_KINDS; i++)
@@ -437,8 +243,14 @@ static double pair_guess(const struct expecting *e, const struct candidate *a,
 		both.part_s[i] = fmax(both.part_s[i] + b->step.part_s[i] - e->base.part_s[i], 0);
 	double score = log(cause_odds(a->causes[0])) + log(cause_odds(b->causes[0]));
 	for (int i = 0; i < e->values.count; i++)
-		score += value_agrees(&e->values.at[i], &both).likelihood;
+		score += lk_value_agrees(&e->values.at[i], &both).likelihood;
 	return score;
+}
+
+/* Causes of one family do not occur together; links are those of the device as stated. */
+static bool causes_combine(const lk_cause *a, const lk_cause *b) {
+	bool device = strcmp(a->family, "device") == 0 || strcmp(b->family, "device") == 0;
+	return strcmp(a->family, b->family) != 0 && !(device && (a->rewire || b->rewire));
 }
 
 /* Insert a pair among the PAIRS best, the best first. */
@@ -457,7 +269,7 @@ static lk_status candidates_pair(struct expecting *e, lk_error *err) {
 	for (int i = 0; i < e->count; i++)
 		for (int j = i + 1; j < e->count; j++) {
 			const struct candidate *a = &e->candidates[i], *b = &e->candidates[j];
-			if (strcmp(a->causes[0]->family, b->causes[0]->family) == 0) continue;
+			if (!causes_combine(a->causes[0], b->causes[0])) continue;
 			pairs_insert(best, &count,
 			             (struct candidate){.causes = {a->causes[0], b->causes[0]},
 			                                .count = 2,
@@ -483,15 +295,15 @@ static lk_status expect_search(struct expecting *e, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* A reason that no option says, such as slow data: it makes a step longer or its memory larger, most
- * often by little. */
+/* A reason that no option says, such as slow data: it makes a step longer or its memory larger,
+ * most often by little. */
 static double other_score(const struct expecting *e) {
 	double score = log(OTHER_PRIOR);
 	for (int i = 0; i < e->values.count; i++) {
-		const struct value *value = &e->values.at[i];
-		struct agreement a = value_agrees(value, &e->base);
-		double off = log(value->measured / a.predicted) * (value->kind == VALUE_RATE ? -1 : 1);
-		if (a.inside || value->kind > VALUE_MEMORY) score += a.likelihood;
+		const lk_value_stated *value = &e->values.at[i];
+		lk_agreement a = lk_value_agrees(value, &e->base);
+		double off = log(value->measured / a.predicted) * (value->kind == LK_VALUE_RATE ? -1 : 1);
+		if (a.inside || value->kind > LK_VALUE_MEMORY) score += a.likelihood;
 		else score -= log(OTHER_MEAN) + fabs(off) / OTHER_MEAN + (off < 0 ? log(10) : 0);
 	}
 	return score;
@@ -527,7 +339,7 @@ static lk_status fill_suspects(const struct expecting *e, lk_expected *out, lk_e
 		                  b && strcmp(b->check, a->check) != 0 ? b->check : NULL),
 			.share = exp(c->score - most) / sum,
 			.step_time_s = c->step.step_s,
-			.mfu = mfu_of(&c->step),
+			.mfu = lk_expected_mfu(&c->step),
 			.memory_bytes = c->step.memory[LK_MEMORY_DEVICE],
 			.time_ratio = c->step.step_s / e->base.step_s,
 			.explains = c->explains,
@@ -544,47 +356,49 @@ static lk_status fill_compared(const struct expecting *e, lk_expected *out, lk_e
 	if (!compared) return lk_oom(err);
 	out->as_expected = true;
 	for (int i = 0; i < e->values.count; i++) {
-		const struct value *value = &e->values.at[i];
-		struct agreement a = value_agrees(value, &e->base);
+		const lk_value_stated *value = &e->values.at[i];
+		lk_agreement a = lk_value_agrees(value, &e->base);
 		compared[i] = (lk_compared){value->key,  value->label, value->unit, value->measured,
 		                            a.predicted, a.low,        a.high,      a.inside};
 		out->as_expected &= a.inside;
 		double off = value->measured / a.predicted;
-		if (value->kind > VALUE_RATE) continue;
-		out->time_ratio = value->kind == VALUE_TIME ? off : 1 / off;
+		if (value->kind > LK_VALUE_RATE) continue;
+		out->time_ratio = value->kind == LK_VALUE_TIME ? off : 1 / off;
 		out->step_time_s = out->time_ratio * e->base.step_s;
-		out->mfu = value->of == mfu_of ? value->measured : mfu_of(&e->base) / out->time_ratio;
+		out->mfu = value->of == lk_expected_mfu ? value->measured
+		                                        : lk_expected_mfu(&e->base) / out->time_ratio;
 	}
 	out->compared = compared;
 	out->compared_count = e->values.count;
 	return LK_OK;
 }
 
-/* "7.2 s", "200 tokens/s", "31.0 %", "73.0 GiB" */
-static const char *value_text(const lk_compared *compared, double number, char *out, size_t size) {
+/* "7.2 s", "31.0 %", "73.0 GiB", "200 tokens/s/GPU" or, `bare`, "200". */
+static const char *value_text(const lk_compared *compared, double number, bool bare, char *out,
+                              size_t size) {
 	const char *unit = compared->unit;
+	char digits[32];
 	if (strcmp(unit, "s") == 0) return lk_format_seconds(number, out, size);
+	if (number < 100) snprintf(digits, sizeof digits, "%.*f", *unit ? 1 : 0, number);
+	else lk_format_thousands(number, digits, sizeof digits);
 	if (strcmp(unit, "bytes") == 0) snprintf(out, size, "%.1f GiB", number / LK_GIB);
 	else if (strcmp(unit, "share") == 0) snprintf(out, size, "%.1f %%", 100 * number);
-	else {
-		char digits[32];
-		if (number < 100) snprintf(digits, sizeof digits, "%.*f", *unit ? 1 : 0, number);
-		else lk_format_thousands(number, digits, sizeof digits);
-		snprintf(out, size, "%s%s%s", digits, *unit ? " " : "", unit);
-	}
+	else snprintf(out, size, "%s%s%s", digits, bare || !*unit ? "" : " ", bare ? "" : unit);
 	return out;
 }
 
-/* "step time 29.4 s for 9.2 s (8.1 s to 10.1 s)" */
+/* "step time 29.4 s, expected 9.2 s (8.1 s to 10.1 s)", "global batch 32, expected 64" */
 static const char *compared_text(lk_arena *arena, const lk_compared *compared, bool measured_only) {
 	char is[TEXT], was[TEXT], low[TEXT], high[TEXT];
-	value_text(compared, compared->measured, is, sizeof is);
-	value_text(compared, compared->predicted, was, sizeof was);
-	value_text(compared, compared->low, low, sizeof low);
-	value_text(compared, compared->high, high, sizeof high);
+	value_text(compared, compared->measured, false, is, sizeof is);
+	value_text(compared, compared->predicted, true, was, sizeof was);
+	value_text(compared, compared->low, true, low, sizeof low);
+	value_text(compared, compared->high, true, high, sizeof high);
 	if (measured_only)
 		return lk_arena_printf(arena, "%s %s is as expected (%s to %s)", compared->label, is, low,
 		                       high);
+	if (!*compared->unit)
+		return lk_arena_printf(arena, "%s %s, expected %s", compared->label, is, was);
 	return lk_arena_printf(arena, "%s %s, expected %s (%s to %s)", compared->label, is, was, low,
 	                       high);
 }
@@ -599,46 +413,65 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 		if (!text) return lk_oom(err);
 		if (out->as_expected) break; /* the speed says enough */
 	}
+	const lk_suspect *first = out->suspects;
 	if (out->as_expected) text = lk_arena_printf(e->arena, "nothing needed: %s", text);
 	else if (out->suspect_count == 0)
-		text = lk_arena_printf(e->arena, "%s; no change of the job or the cluster explains it",
+		text =
+			lk_arena_printf(e->arena, "%s; no change of the job or the cluster explains it", text);
+	else if (out->unchanged_share > fmax(first->share, out->other_share))
+		text = lk_arena_printf(e->arena,
+		                       "%s; no change explains it better than an error of the "
+		                       "prediction",
 		                       text);
-	else {
-		const lk_suspect *first = &out->suspects[0];
+	else
 		text = lk_arena_printf(e->arena, "%s; %s: %s", text,
-		                       first->explains ? "most likely" : "nearest, without explaining it",
+		                       first->share >= out->other_share && first->explains
+		                           ? "most likely"
+		                           : "hardly explained; the likeliest change",
 		                       first->what);
-	}
 	out->verdict = text;
 	return text ? LK_OK : lk_oom(err);
 }
 
+/* Read a number, a file that holds no more than one, or what a run wrote. */
+static lk_status read_measured(const char *text, lk_measured *out, lk_error *err) {
+	enum { SENTENCE = 256 };
+	char *line = NULL;
+	size_t size;
+	struct stat info;
+	if (lk_measured_is_number(text)) return lk_measured_number(text, out, err);
+	bool brief = stat(text, &info) == 0 && S_ISREG(info.st_mode) && info.st_size < SENTENCE;
+	if (brief) LK_TRY(lk_stream_slurp(text, SENTENCE, &line, &size, err));
+	bool number = line && lk_measured_is_number(line);
+	lk_status status =
+		number ? lk_measured_number(line, out, err) : lk_measured_read(text, out, err);
+	free(line);
+	return status;
+}
+
 lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                     const lk_step_options *options, const lk_expected **result, lk_error *err) {
-	struct expecting e = {
-		.arena = arena, .request = request, .asked = asked, .options = options};
+	struct expecting e = {.arena = arena, .request = request, .asked = asked, .options = options};
 	lk_expected *out = LK_NEW(arena, lk_expected);
 	lk_measured measured = {0};
 	e.candidates = LK_ARRAY(arena, struct candidate, lk_cause_count + PAIRS + 1);
 	if (!out || !e.candidates) return lk_oom(err);
-	lk_status status = lk_measured_is_number(request->measured)
-	                       ? lk_measured_number(request->measured, &measured, err)
-	                       : lk_measured_number(request->measured, &measured, err);
-	if (status != LK_OK) return status;
+	LK_TRY(read_measured(request->measured, &measured, err));
 	e.measured = &measured;
 	struct candidate base = {0};
-	status = candidate_try(&e, &base, NULL, err);
+	lk_status status = candidate_try(&e, &base, NULL, err);
 	e.base = base.step;
 	if (status == LK_OK && !e.base.known)
 		status = lk_fail(err, LK_ERR_INPUT, "--measured", "this job cannot be compared");
 	if (status == LK_OK) {
-		values_fill(&e.values, &measured, &e.base);
+		lk_values_fill(&e.values, &measured, &e.base);
 		if (e.values.count == 0) {
 			lk_fail(err, LK_ERR_INPUT, "--measured", "nothing in it can be compared with this job");
 			status = lk_hint(err, "give a step time, a speed or a memory, as \"7.2 s\", \"200 "
 			                      "tok/s/gpu\", \"31 %% MFU\" or \"73 GiB reserved\"");
 		}
 	}
+	if (status == LK_OK) status = lk_expect_steps(arena, &measured, out, err);
 	if (status == LK_OK) status = fill_compared(&e, out, err);
 	if (status == LK_OK && !out->as_expected) {
 		status = expect_search(&e, err);

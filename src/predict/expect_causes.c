@@ -119,9 +119,9 @@ static lk_status rewire_nics(lk_caused *caused, const lk_cause *cause, bool *app
                              lk_error *err) {
 	const lk_cluster *from = &caused->cluster;
 	*applies = from->gpus > from->node[0].gpus;
-	return *applies ? lk_cluster_with_nics(caused->arena, from, cause->argument, &caused->cluster,
-	                                       err)
-	                : LK_OK;
+	return *applies
+	           ? lk_cluster_with_nics(caused->arena, from, cause->argument, &caused->cluster, err)
+	           : LK_OK;
 }
 
 static lk_status rewire_one_nic(lk_caused *caused, const lk_cause *cause, bool *applies,
@@ -140,9 +140,9 @@ static lk_status rewire_links(lk_caused *caused, const lk_cause *cause, bool *ap
 	const lk_cluster *from = &caused->cluster;
 	bool pcie = from->node[0].intra == LK_INTRA_PCIE;
 	*applies = from->node[0].gpus > 1 && pcie == (cause->fault != 0);
-	return *applies ? lk_cluster_with_links(caused->arena, from, cause->argument,
-	                                        &caused->cluster, err)
-	                : LK_OK;
+	return *applies
+	           ? lk_cluster_with_links(caused->arena, from, cause->argument, &caused->cluster, err)
+	           : LK_OK;
 }
 
 static lk_status rewire_fault(lk_caused *caused, const lk_cause *cause, bool *applies,
@@ -157,6 +157,16 @@ static lk_status rewire_power(lk_caused *caused, const lk_cause *cause, bool *ap
 	double watts = cause->factor * from->node[0].device->power_w;
 	*applies = watts > 0;
 	return *applies ? lk_cluster_with_power(caused->arena, from, watts, &caused->cluster, err)
+	                : LK_OK;
+}
+
+static lk_status rewire_stated_power(lk_caused *caused, const lk_cause *cause, bool *applies,
+                                     lk_error *err) {
+	double watts = caused->measured->power_limit_w;
+	(void)cause;
+	*applies = watts > 0;
+	return *applies ? lk_cluster_with_power(caused->arena, &caused->cluster, watts,
+	                                        &caused->cluster, err)
 	                : LK_OK;
 }
 
@@ -180,6 +190,7 @@ static double count_parameters(const lk_job *job) {
 
 /* ---- the table ---- */
 
+/* clang-format off */
 #define NICS_CHECK                                                                             \
 	"run with NCCL_DEBUG=INFO: the line \"NET/IB : Using\" lists the NICs that are used, with " \
 	"their rates; `ibstat` or `ethtool` shows what each negotiated"
@@ -203,6 +214,9 @@ const lk_cause lk_causes[] = {
 	{.key = "one_nic_100g", .family = "nics", .prior = .04, .rewire = rewire_nics,
      .argument = "1*100g", .what = "each node reaches the others over one NIC of 100 Gbit/s",
      .check = NICS_CHECK},
+	{.key = "one_nic_200g", .family = "nics", .prior = .02, .rewire = rewire_nics,
+     .argument = "1*200g", .what = "each node reaches the others over one NIC of 200 Gbit/s",
+     .check = NICS_CHECK},
 	{.key = "one_nic_25g", .family = "nics", .prior = .02, .rewire = rewire_nics,
      .argument = "1*25g", .what = "each node reaches the others over one NIC of 25 Gbit/s",
      .check = NICS_CHECK},
@@ -218,11 +232,11 @@ const lk_cause lk_causes[] = {
 	/* links within a node */
 	{.key = "no_nvlink", .family = "links", .prior = .015, .rewire = rewire_fault,
      .fault = LK_FAULT_NO_LINKS, .what = "GPUs of a node reach one another over PCIe, not NVLink",
-     .check = "nvidia-smi topo -m: NV# between GPUs; nvidia-smi nvlink -s; the fabric manager runs; "
+     .check = "nvidia-smi topo -m: NV# between GPUs; nvidia-smi nvlink -s; fabric manager; "
               "NCCL_P2P_DISABLE is unset"},
 	{.key = "no_peer", .family = "links", .prior = .02, .rewire = rewire_fault,
      .fault = LK_FAULT_NO_PEER, .what = "the host refuses peer access between GPUs",
-     .check = "NCCL_P2P_DISABLE, ACS of the PCIe switches, IOMMU; NCCL_DEBUG=INFO says \"via SHM\""},
+     .check = "NCCL_P2P_DISABLE, ACS of the PCIe switches, IOMMU; NCCL_DEBUG=INFO: \"via SHM\""},
 	{.key = "half_links", .family = "links", .prior = .01, .rewire = rewire_links,
      .argument = "0.5x", .what = "half of the NVLinks are down",
      .check = "nvidia-smi nvlink -s on every node"},
@@ -233,7 +247,7 @@ const lk_cause lk_causes[] = {
 	{.key = "half_nodes", .family = "nodes", .prior = .01, .rewire = rewire_fault,
      .fault = LK_FAULT_HALF_NODES,
      .what = "the ranks of a node are spread over two, so that inner groups cross the network",
-     .check = "print hostname and rank at the start; --ntasks-per-node, hostfile, placement groups"},
+     .check = "print host and rank at the start; --ntasks-per-node, hostfile, placement groups"},
 	{.key = "no_nvls", .family = "nvls", .prior = .01, .edit = edit_no_nvls,
      .shown = "--nccl NCCL_NVLS_ENABLE=0", .what = "NCCL reduces without NVLink SHARP",
      .check = "run with NCCL_DEBUG=INFO: \"NVLS multicast support is available\""},
@@ -244,6 +258,8 @@ const lk_cause lk_causes[] = {
      .what = "GPUs are held to 70 % of their power", .check = CLOCK_CHECK},
 	{.key = "power_50", .family = "clocks", .prior = .015, .rewire = rewire_power, .factor = .5,
      .what = "GPUs are held to half of their power", .check = CLOCK_CHECK},
+	{.key = "stated_power", .family = "clocks", .prior = .2, .rewire = rewire_stated_power,
+     .what = "GPUs are held to the power that the run states", .check = CLOCK_CHECK},
 	{.key = "straggler_1.1", .family = "clocks", .prior = .03, .options = "--straggler 0:1.1",
      .what = "one GPU is 1.1 times as slow as the others", .check = SLOW_CHECK},
 	{.key = "straggler_1.3", .family = "clocks", .prior = .02, .options = "--straggler 0:1.3",
@@ -428,6 +444,7 @@ const lk_cause lk_causes[] = {
      .what = "the run divides by the peak with 2:4 sparsity, twice the dense one",
      .check = COUNT_CHECK},
 };
+/* clang-format on */
 const int lk_cause_count = sizeof lk_causes / sizeof *lk_causes;
 
 /* ---- applying one ---- */
@@ -478,9 +495,8 @@ lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err) {
 	if (caused->cluster_changed) {
 		out->cluster = caused->cluster;
 		if (!caused->request.cluster || !lk_cluster_text_is_file(caused->request.cluster))
-			LK_TRY(caused_show(caused,
-			                   lk_arena_printf(caused->arena, "--cluster '%s'", out->cluster.text),
-			                   err));
+			LK_TRY(caused_show(
+				caused, lk_arena_printf(caused->arena, "--cluster '%s'", out->cluster.text), err));
 	}
 	for (int i = 0; i < caused->count; i++)
 		if (caused->causes[i]->edit) caused->causes[i]->edit(&out->job);

@@ -11,7 +11,8 @@ static bool cause_is_change(const lk_cause *cause) {
 	return !cause->counted && !(cause->peaks > 0);
 }
 
-/* Predict with one cause and show the step. A change that cannot run, or changes nothing, is none. */
+/* Predict with one cause and show the step. A change that cannot run, or changes nothing, is
+ * none. */
 static lk_status each_show(const lk_predict_request *request, const lk_asked *asked,
                            const lk_cause *cause, lk_cause_seen *see, void *context,
                            lk_error *err) {

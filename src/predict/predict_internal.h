@@ -3,6 +3,8 @@
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
 
+#include <float.h>
+
 #include "cost/calibration/calibration.h"
 #include "base/arena.h"
 #include "launch/emit/emit.h"
@@ -205,7 +207,7 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
 
 lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
 
-/* ---- predict: shared with the search for causes. */
+/* ---- asked_options: of the simulation. */
 
 /* Options of the simulation that a request states; `world`: its ranks. */
 lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *request, uint32_t world,
@@ -230,6 +232,7 @@ typedef struct lk_caused {
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
 	lk_args args[LK_CAUSES_AT_ONCE];  /* hold texts of the request */
+	double peak;                      /* of a GPU as stated, FLOP/s: what a run divides by */
 	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
 	const char *option;
 } lk_caused;
@@ -264,6 +267,65 @@ lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies
 /* Read the request with its causes as a completed job. */
 lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err);
 void lk_caused_free(lk_caused *caused);
+
+/* ---- expect_values: what a run states, and how well it agrees with a predicted step. */
+
+#define LK_EIGHTY 1.2816 /* deviations on one side of an 80 % range */
+
+/* A predicted step, as far as a run can state it. */
+typedef struct lk_expected_step {
+	bool known; /* it can run */
+	double step_s, low_s, high_s;
+	double tokens, samples, flops, peak; /* of a step, all GPUs; peak of one as stated, FLOP/s */
+	double gpus, gbs, seq, power;
+	double memory[LK_MEMORY_KINDS], memory_low, memory_high; /* factors of the range */
+	double fits;                                             /* probability */
+	double part_s[LK_PART_COUNT];
+	double flops_factor, peak_factor;
+} lk_expected_step;
+
+typedef enum lk_value_kind {
+	LK_VALUE_TIME,
+	LK_VALUE_RATE,
+	LK_VALUE_MEMORY,
+	LK_VALUE_FACT, /* no estimate: batch, length, GPUs */
+	LK_VALUE_SHARE /* of a timed part */
+} lk_value_kind;
+
+/* A measured value, and how its prediction follows from a step. */
+typedef struct lk_value_stated {
+	lk_value_kind kind;
+	const char *key, *label, *unit;
+	double measured;
+	double (*of)(const lk_expected_step *step); /* its prediction; NULL: by kind */
+	lk_memory_kind memory;
+	unsigned parts; /* of a share: lk_parts as bits */
+} lk_value_stated;
+
+enum { LK_PARTS_MOST = 8, LK_VALUES_MOST = 8 + LK_PARTS_MOST };
+typedef struct lk_values {
+	lk_value_stated at[LK_VALUES_MOST];
+	int count;
+} lk_values;
+
+typedef struct lk_agreement {
+	double predicted, low, high;
+	bool inside;
+	double likelihood; /* ln of its density */
+} lk_agreement;
+
+static inline double lk_or_else(double value, double otherwise) {
+	return value > 0 && value <= DBL_MAX ? value : otherwise;
+}
+
+double lk_expected_mfu(const lk_expected_step *step);
+/* The values that can be compared; `base`: the step of the job as stated. */
+void lk_values_fill(lk_values *values, const lk_measured *measured, const lk_expected_step *base);
+double lk_value_predicted(const lk_value_stated *value, const lk_expected_step *step);
+lk_agreement lk_value_agrees(const lk_value_stated *value, const lk_expected_step *step);
+/* Fill the notes: long steps, drift, clocks, data. */
+lk_status lk_expect_steps(lk_arena *arena, const lk_measured *measured, lk_expected *out,
+                          lk_error *err);
 
 /* ---- expect: a measured run against its prediction. */
 

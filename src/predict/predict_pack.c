@@ -57,6 +57,7 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 	}
 	pack_put(&p, prediction->memory, (size_t)prediction->memory_count * sizeof *prediction->memory);
 	pack_put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
+	for (int i = 0; i < prediction->found_count; i++) pack_put_text(&p, prediction->found[i]);
 	for (int i = 0; i < prediction->assumption_count; i++)
 		pack_put_text(&p, prediction->assumptions[i]);
 	for (int i = 0; i < prediction->understood_count; i++)
@@ -149,6 +150,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		memcpy(prediction, head, sizeof *prediction);
 		prediction->memory_owner = owner;
 		prediction->detail = NULL;
+		prediction->expected = NULL;
 		for (int i = 0; i < TEXTS; i++)
 			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
 		prediction->breakdown =
@@ -158,6 +160,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		prediction->memory =
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);
+		prediction->found = take_texts(&u, prediction->found_count);
 		prediction->assumptions = take_texts(&u, prediction->assumption_count);
 		prediction->understood = take_texts(&u, prediction->understood_count);
 		prediction->ignored = take_texts(&u, prediction->ignored_count);

@@ -20,6 +20,7 @@ static const struct {
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
 	{"config", "job", LK_FIELD_CONTENT}, /* its text determines its form */
+	{"measured", "run.log", LK_FIELD_CONTENT},
 	{"prices", "prices.csv", LK_FIELD_CONTENT},
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},

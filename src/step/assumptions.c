@@ -500,6 +500,35 @@ int lk_note_taken(const lk_asked *asked) {
 	       (asked->batch_assumed != NULL) + (asked->trained.options != NULL);
 }
 
+/* A number of the text together with its prediction. */
+static const char *beside_found(lk_arena *arena, const char *what, double predicted, double found,
+                                char *show(double, char *, size_t)) {
+	char one[32], other[32];
+	return lk_arena_printf(arena, "%s: %s predicted, the text says %s (%+.0f %%)", what,
+	                       show(predicted, one, sizeof one), show(found, other, sizeof other),
+	                       100 * (found / predicted - 1));
+}
+
+/* What a pasted text holds, and how its measured numbers compare. */
+static lk_status note_found(lk_arena *arena, const lk_launch *launch, lk_prediction *out,
+                            lk_error *err) {
+	int count = launch->found_count;
+	const char **lines = LK_ARRAY(arena, const char *, (size_t)count + 2);
+	if (!lines) return lk_oom(err);
+	for (int i = 0; i < count; i++) lines[i] = launch->found[i];
+	if (launch->measured_step_s > 0)
+		lines[count++] = beside_found(arena, "step", out->step_time_s, launch->measured_step_s,
+		                              lk_format_seconds);
+	if (launch->measured_memory_bytes > 0)
+		lines[count++] = beside_found(arena, "memory", out->peak_bytes,
+		                              launch->measured_memory_bytes, lk_format_bytes);
+	for (int i = launch->found_count; i < count; i++)
+		if (!lines[i]) return lk_oom(err);
+	out->found = lines;
+	out->found_count = count;
+	return LK_OK;
+}
+
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err) {
 	const char *const *lines;
@@ -510,6 +539,7 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	out->reproduce = lk_reproduce(arena, request, &asked->job);
 	if (!out->model || !out->cluster || !out->layout || !out->reproduce) return lk_oom(err);
 	LK_TRY(lk_note_warning(arena, asked, &out->warning, err));
+	LK_TRY(note_found(arena, &asked->launch, out, err));
 	LK_TRY(lk_note_assumptions(arena, request, asked, out, &lines, &count, err));
 	out->assumptions = lines;
 	out->assumption_count = count;

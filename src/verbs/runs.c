@@ -10,6 +10,7 @@
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
 #include "lockstep/replay.h"
+#include "lockstep/run_log.h"
 #include "lockstep/stalls.h"
 #include "lockstep/whatif.h"
 
@@ -59,6 +60,22 @@ const lk_verb_row lk_row_explain = {
 	ROW_MEMBERS(explain, lk_explanation),
 	.files = explain_row_files,
 	.report = explain_row_report,
+};
+
+/* ---- explain, of a log ---- */
+
+ROW_FREE(run_log)
+
+static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs, bool colour,
+                                   FILE *out, lk_error *err) {
+	return lk_run_log_print(answer, outputs->format, colour, outputs->path, out, err);
+}
+
+const lk_verb_row lk_row_run_log = {
+	.verb = &lk_explain_verb,
+	.free = run_log_row_free,
+	.print = run_log_row_print,
+	.failed_check = ROW_PLACE(lk_run_log, failed_check),
 };
 
 /* ---- diff ---- */

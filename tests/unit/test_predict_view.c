@@ -492,6 +492,7 @@ static void test_json(void **state) {
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",
+	                                   "expected",
 	                                   "phases",
 	                                   "memory",
 	                                   "layout",

@@ -78,6 +78,10 @@ typedef struct lk_launch {
 	int assumed_count;
 	const char **understood; /* "key value" of everything that was translated; owned by the arena */
 	int understood_count;
+	/* Of a pasted text: what was found in it, and what a log in it measured; 0 not stated. */
+	const char **found;
+	int found_count;
+	double measured_step_s, measured_memory_bytes;
 	const lk_launch_rollout *rollout; /* of a reinforcement-learning step; NULL: training only */
 } lk_launch;
 /* Values that override a file, and values for what it leaves open. */

@@ -28,8 +28,8 @@ static const lk_document *const documents[] = {
 	&lk_validate_document, &lk_collective_document, &lk_shard_document,     &lk_rent_document,
 	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document,   &lk_diff_document,
 	&lk_replay_document,   &lk_stalls_document,     &lk_calibrate_document, &lk_version_document,
-	&table_document,       &lc_run_document,        &lc_compare_document,   &lc_verify_document,
-	&lc_bench_document,    &lk_tune_document,
+	&table_document,       &lk_run_log_document,    &lc_run_document,       &lc_compare_document,
+	&lc_verify_document,   &lc_bench_document,      &lk_tune_document,
 };
 enum { DOCUMENTS = sizeof documents / sizeof *documents };
 

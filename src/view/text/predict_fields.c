@@ -174,6 +174,65 @@ static void put_spans(lk_json_writer *writer, const lk_subject *subject) {
 	}
 }
 
+/* ---- a measured run ---- */
+
+#define COMPARED(member) LK_AT(lk_compared, member)
+#define SUSPECT(member)  LK_AT(lk_suspect, member)
+#define EXPECTED(member) LK_AT(lk_expected, member)
+
+static const lk_answer_field compared_fields[] = {
+	{"key", NULL, COMPARED(key)},
+	{"label", NULL, COMPARED(label)},
+	{"unit", NULL, COMPARED(unit)},
+	{"measured", NULL, COMPARED(measured)},
+	{"predicted", NULL, COMPARED(predicted)},
+	{"low", NULL, COMPARED(low)},
+	{"high", NULL, COMPARED(high)},
+	{"inside", NULL, COMPARED(inside)},
+};
+static const lk_answer_record compared_record = {
+	.name = "Compared",
+	.what = "A measured value and its prediction, with its 80 % range.",
+	LK_RECORD(lk_compared, compared_fields)};
+
+static const lk_answer_field suspect_fields[] = {
+	{"what", NULL, SUSPECT(what)},
+	{"share", NULL, SUSPECT(share)},
+	{"step_time_s", NULL, SUSPECT(step_time_s)},
+	{"mfu", NULL, SUSPECT(mfu)},
+	{"memory_bytes", NULL, SUSPECT(memory_bytes)},
+	{"cause", NULL, SUSPECT(cause)},
+	{"option", NULL, SUSPECT(option), .known = LK_UNLESS_ZERO},
+	{"check", NULL, SUSPECT(check)},
+	{"time_ratio", NULL, SUSPECT(time_ratio)},
+	{"explains", NULL, SUSPECT(explains)},
+};
+static const lk_answer_record suspect_record = {
+	.name = "Suspect",
+	.what = "A cause that may explain a measured run, with what would be predicted under it.",
+	LK_RECORD(lk_suspect, suspect_fields)};
+
+static const lk_answer_field expected_fields[] = {
+	{"measured", NULL, EXPECTED(measured)},
+	{"verdict", NULL, EXPECTED(verdict)},
+	{"as_expected", NULL, EXPECTED(as_expected)},
+	{"step_time_s", NULL, EXPECTED(step_time_s), .known = LK_UNLESS_ZERO},
+	{"mfu", NULL, EXPECTED(mfu), .known = LK_UNLESS_ZERO},
+	{"time_ratio", NULL, EXPECTED(time_ratio), .known = LK_UNLESS_ZERO},
+	{"compared", NULL, LK_MANY(lk_expected, compared, compared_count, compared_record)},
+	{"causes", NULL, LK_MANY(lk_expected, suspects, suspect_count, suspect_record)},
+	{"unchanged_share", NULL, EXPECTED(unchanged_share)},
+	{"other_share", NULL, EXPECTED(other_share)},
+	{"tried", NULL, EXPECTED(tried)},
+	{"notes", NULL, LK_LIST(lk_expected, notes, note_count)},
+};
+static const lk_answer_record expected_record = {
+	.name = "Expected",
+	.what = "A measured run against its prediction, and what explains the difference.",
+	LK_RECORD(lk_expected, expected_fields)};
+
+/* ---- the prediction ---- */
+
 static void find_tflops(const lk_subject *subject, lk_field_value *found) {
 	found->number = ((const lk_prediction *)subject->record)->model_flops_per_s_per_gpu / 1e12;
 }
@@ -241,11 +300,12 @@ static const lk_answer_field prediction_fields[] = {
 	{"seeds", NULL, LK_HERE(seed_record), LK_IF(lk_prediction, seeds)},
 	{"generation", NULL, LK_INSIDE(lk_prediction, generation, generation_record),
      LK_IF(lk_prediction, generation.sequences)},
-	{"expected", NULL, LK_ONE(lk_prediction, expected, lk_expected_record)},
+	{"expected", NULL, LK_ONE(lk_prediction, expected, expected_record), .known = LK_MAYBE},
 	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans,
      LK_IF(lk_prediction, phases)},
 	{"memory", NULL, LK_MANY(lk_prediction, memory, memory_count, stage_record)},
 	{"layout", NULL, LK_HERE(lk_layout_record)},
+	{"found", NULL, LK_LIST(lk_prediction, found, found_count)},
 	{"assumptions", NULL, LK_LIST(lk_prediction, assumptions, assumption_count)},
 	{"understood", NULL, LK_LIST(lk_prediction, understood, understood_count)},
 	{"ignored", NULL, LK_LIST(lk_prediction, ignored, ignored_count)},

@@ -10,7 +10,7 @@
 #include "base/noun.h"
 #include "view/text/views.h"
 
-enum { TEXT = 64, LINE = 160, FEW_STAGES = 4, FEW_FLAGS = 6 };
+enum { TEXT = 64, LINE = 160, FEW_STAGES = 4, FEW_FLAGS = 6, CHECKED = 3 };
 
 /* The report while it is written. */
 struct report {
@@ -492,6 +492,60 @@ static lk_status predict_view_put_memory(const struct report *report) {
 	return LK_OK;
 }
 
+/* ---- a measured run ---- */
+
+static lk_status put_measured(const struct report *report) {
+	const lk_expected *expected = report->p->expected;
+	char is[TEXT], was[TEXT], step[TEXT], line[6 * TEXT], mfu[3 * TEXT] = "";
+	if (!(expected->step_time_s > 0)) return LK_OK;
+	if (report->p->mfu > 0)
+		snprintf(mfu, sizeof mfu, "MFU %s, predicted %s; ",
+		         lk_percent(expected->mfu, is, sizeof is),
+		         lk_percent(report->p->mfu, was, sizeof was));
+	snprintf(line, sizeof line, "%sa step of %s, %.2f times the predicted one", mfu,
+	         lk_format_seconds(expected->step_time_s, step, sizeof step), expected->time_ratio);
+	return put_labelled(report, "measured", line);
+}
+
+/* What explains it, what would be predicted then and, of the first causes, how to find out. */
+static lk_status put_cause(const struct report *report, int i) {
+	const lk_suspect *suspect = &report->p->expected->suspects[i];
+	char label[24], share[TEXT], step[TEXT], mfu[TEXT], gib[TEXT], text[16 * TEXT];
+	snprintf(label, sizeof label, "cause %d", i + 1);
+	snprintf(text, sizeof text, "%s likely (a step of %s, MFU %s, %s GiB): %.640s",
+	         lk_percent(suspect->share, share, sizeof share),
+	         lk_format_seconds(suspect->step_time_s, step, sizeof step),
+	         lk_percent(suspect->mfu, mfu, sizeof mfu),
+	         lk_gib(suspect->memory_bytes, gib, sizeof gib), suspect->what);
+	LK_TRY(put_labelled(report, label, text));
+	if (i >= CHECKED) return LK_OK;
+	LK_TRY(put_labelled(report, "  check", suspect->check));
+	if (!*suspect->option) return LK_OK;
+	fprintf(report->out, "%-10s ", "  predict"); /* one line, to be copied */
+	LK_TRY(lk_put_safe(suspect->option, report->out, report->err));
+	putc('\n', report->out);
+	return LK_OK;
+}
+
+static lk_status put_expected(const struct report *report) {
+	const lk_expected *expected = report->p->expected;
+	char unchanged[TEXT], other[TEXT], text[6 * TEXT];
+	if (!expected) return LK_OK;
+	LK_TRY(put_measured(report));
+	LK_TRY(put_labelled(report, "verdict", expected->verdict));
+	for (int i = 0; i < expected->note_count; i++)
+		LK_TRY(put_labelled(report, "steps", expected->notes[i]));
+	for (int i = 0; i < expected->suspect_count; i++) LK_TRY(put_cause(report, i));
+	snprintf(text, sizeof text,
+	         "%s something else (data, synchronisation, the host); %s nothing differs, and the "
+	         "prediction errs",
+	         lk_percent(expected->other_share, other, sizeof other),
+	         lk_percent(expected->unchanged_share, unchanged, sizeof unchanged));
+	if (!expected->as_expected) LK_TRY(put_labelled(report, "otherwise", text));
+	putc('\n', report->out);
+	return LK_OK;
+}
+
 /* ---- the end ---- */
 
 static lk_status predict_view_put_list(const struct report *report, const char *title,
@@ -571,10 +625,11 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 		        row->refusal ? lk_error_text(row->refusal, text, sizeof text) : "");
 		return LK_OK;
 	}
-	if (r.p->expected) LK_TRY(lk_put_expected(r.p->expected, r.p->mfu, colour, out, err));
+	LK_TRY(put_expected(&r));
 	predict_view_put_verdict(&r);
 	LK_TRY(predict_view_put_fixes(&r));
 	LK_TRY(predict_view_put_asked(&r));
+	LK_TRY(predict_view_put_list(&r, "found in the text", r.p->found, r.p->found_count));
 	LK_TRY(put_notable(&r));
 	putc('\n', out);
 	bool generates = r.p->generation.sequences && !r.p->phases;

@@ -43,15 +43,12 @@ extern const char *const lk_stalls_bases[];
 extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
 extern const lk_answer_record lk_prediction_record, lk_layout_record;
-/* A measured run against its prediction; as the head of a report, `mfu` the predicted one. */
-extern const lk_answer_record lk_expected_record;
-lk_status lk_put_expected(const lk_expected *expected, double mfu, bool colour, FILE *out,
-                          lk_error *err);
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
 	lk_simulate_document, lk_explain_document, lk_compose_document, lk_diff_document,
-	lk_replay_document, lk_stalls_document, lk_calibrate_document, lk_version_document;
+	lk_run_log_document, lk_replay_document, lk_stalls_document, lk_calibrate_document,
+	lk_version_document;
 /* A change in seconds with its sign: an lk_shown. */
 char *lk_show_delta(double seconds, char *out, size_t size);
 /* Fields and report of a traced run against its job (lockstep/diff.h). */
