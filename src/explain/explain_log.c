@@ -41,6 +41,8 @@ static bool begins_as_log(const char *head, size_t size) {
 
 /* Whether no reader of traces takes the file: by its head. */
 static bool head_is_no_trace(const char *path) {
+	enum { METRICS_BYTES = 1 << 24 }; /* larger JSON is a trace whose events come late */
+	struct stat about;
 	lk_stream *in = NULL;
 	const char *head = NULL;
 	size_t size = 0;
@@ -49,7 +51,9 @@ static bool head_is_no_trace(const char *path) {
 	if (lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL) == LK_OK) {
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
 		bool text = !memchr(head, '\0', size), none = kind == LK_TRACE_OTHER;
-		other = kind == LK_TRACE_OTHER_JSON || (text && (none || begins_as_log(head, size))) ||
+		bool small = stat(path, &about) != 0 || about.st_size < METRICS_BYTES;
+		other = (kind == LK_TRACE_OTHER_JSON && small) ||
+		        (text && (none || begins_as_log(head, size))) ||
 		        strstr(lk_file_name(path), "tfevents");
 	}
 	lk_stream_close(in);

@@ -177,7 +177,10 @@ static void read_lines(lk_hits *hits, const char *text, size_t size, const char 
 
 lk_status lk_hits_text(lk_hits *hits, const char *text, size_t size, const char *name,
                        lk_error *err) {
-	for (uint32_t i = 0; i < hits->table_count; i++) hits->tables[i].step = NAN;
+	for (uint32_t i = 0; i < hits->table_count; i++) {
+		hits->tables[i].step = NAN;
+		hits->tables[i].rounds = hits->tables[i].most = 0;
+	}
 	hits->column_count = 0;
 	hits->stamp = NAN;
 	if (size > 2 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3;

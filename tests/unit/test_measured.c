@@ -399,6 +399,25 @@ static void ranks_that_state_a_step_count_once(void **state) {
 	lk_measured_free(&found);
 }
 
+static void epochs_that_count_anew_are_rounds(void **state) {
+	(void)state;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	for (int epoch = 0; epoch < 3; epoch++)
+		for (int step = 1; step <= 20; step++)
+			fprintf(out, "epoch %d step %d/20 | loss 1.5 | %d.0 ms |\n", epoch, step,
+			        100 + 10 * epoch);
+	assert_int_equal(fclose(out), 0);
+	lk_measured found;
+	lk_error err;
+	assert_int_equal(lk_measured_text(text, size, "log", &found, &err), LK_OK);
+	assert_int_equal(found.steps, 60);
+	assert_near(found.step_s, 0.11); /* not the slowest of the three */
+	lk_measured_free(&found);
+	free(text);
+}
+
 static void parts_of_a_step_are_named(void **state) {
 	(void)state;
 	size_t size;
@@ -683,6 +702,7 @@ int main(void) {
 		cmocka_unit_test(numbers_are_distinguished_from_paths),
 		cmocka_unit_test(what_each_format_states_is_read_back),
 		cmocka_unit_test(ranks_that_state_a_step_count_once),
+		cmocka_unit_test(epochs_that_count_anew_are_rounds),
 		cmocka_unit_test(parts_of_a_step_are_named),
 		cmocka_unit_test(tables_of_devices_are_read),
 		cmocka_unit_test(devices_are_named),
