@@ -16,6 +16,7 @@ struct timed {
 	bool control;             /* control dependencies affect the order too */
 	uint32_t *order, ordered; /* works, each after its dependencies */
 	uint32_t *place;          /* of the operation; LK_NONE: not added yet */
+	int64_t *inner_ns;        /* of works of the host: time of those inside of them */
 	uint8_t *state;
 	LK_VEC(uint32_t) stack;
 	uint64_t circles; /* dependencies that close a cycle */
@@ -109,6 +110,29 @@ bool lk_works_device_timed(const lk_works *works) {
 	return false;
 }
 
+static bool timed_encloses(const lk_works *works, uint32_t outer, uint32_t inner) {
+	return works->start_ns[outer] >= 0 && !on_device(works, outer) &&
+	       works->thread[outer] == works->thread[inner] &&
+	       works->start_ns[outer] <= works->start_ns[inner] &&
+	       works->start_ns[inner] + works->duration_ns[inner] <=
+	           works->start_ns[outer] + works->duration_ns[outer];
+}
+
+/* Converters write an operation of the host with the time of those that it calls, which depend on it
+ * by control: each runs for its own time alone. */
+static void timed_find_inner(struct timed *timed) {
+	const lk_works *works = timed->w;
+	for (uint32_t i = 0; i < works->count; i++) {
+		if (on_device(works, i) || works->start_ns[i] < 0 || works->duration_ns[i] <= 0) continue;
+		for (uint32_t d = works->control_begin[i]; d < works->control_begin[i + 1]; d++) {
+			uint32_t outer = works->control[d];
+			if (outer == LK_NONE || outer == i || !timed_encloses(works, outer, i)) continue;
+			timed->inner_ns[outer] += works->duration_ns[i];
+			break;
+		}
+	}
+}
+
 static bool timed_add(struct timed *timed, uint32_t work) {
 	const lk_works *works = timed->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
@@ -121,6 +145,7 @@ static bool timed_add(struct timed *timed, uint32_t work) {
 	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !timed_depend(timed, work))
 		return false;
 	int64_t ns = works->duration_ns[work];
+	if (ns > 0) ns = ns > timed->inner_ns[work] ? ns - timed->inner_ns[work] : 0;
 	if (device) op.kind = kind_by_name(op.name);
 	bool communicates = comm && lk_lift_comm(timed->l, comm, &op);
 	if (device ? timed->device_timed : works->timed) {
@@ -139,14 +164,17 @@ lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	                  .device_timed = lk_works_device_timed(lifter->w),
 	                  .order = malloc(n * sizeof *t.order),
 	                  .place = malloc(n * sizeof *t.place),
-	                  .state = malloc(n)};
-	bool good = t.order && t.place && t.state && put_all_in_order(&t, true);
+	                  .state = malloc(n),
+	                  .inner_ns = calloc(n, sizeof *t.inner_ns)};
+	bool good = t.order && t.place && t.state && t.inner_ns && put_all_in_order(&t, true);
+	if (good) timed_find_inner(&t);
 	if (good && t.circles) good = put_all_in_order(&t, false);
 	for (uint32_t i = 0; good && i < lifter->w->count; i++) t.place[i] = LK_NONE;
 	for (uint32_t i = 0; good && !t.circles && i < t.ordered; i++) good = timed_add(&t, t.order[i]);
 	free(t.order);
 	free(t.place);
 	free(t.state);
+	free(t.inner_ns);
 	lk_vec_free(&t.stack);
 	if (!good) return lk_oom(lifter->err);
 	if (t.circles) {

@@ -496,6 +496,8 @@ static lk_status json_member(struct reader *reader, lk_json *json, const char *k
 	if (strcmp(key, "id") == 0) reader->work.id = positive ? (int64_t)number : 0;
 	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0)
 		reader->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
+	else if (strcmp(key, "starttimemicros") == 0)
+		reader->work.start_ns = positive ? (int64_t)llround(number * 1e3) : -1;
 	else if (strcmp(key, "iscpuop") == 0) reader->cpu = number != 0;
 	else if (strcmp(key, "tid") == 0) reader->work.thread = lk_works_whole(number);
 	else if (strcmp(key, "stream") == 0) reader->stream = lk_works_whole(number);
