@@ -1,9 +1,9 @@
 """Random documents in the forms that lockstep reads, and what Python's own readers find in them.
 
-readers_oracle.py KIND COUNT SEED FILE: KIND is csv, gzip, zstd, zip, tar, yaml or toml. Each line of FILE holds a document and what is in
+readers_oracle.py KIND COUNT SEED FILE: KIND is csv, gzip, zstd, zip, tar, yaml, toml or pickle. Each line of FILE holds a document and what is in
 it, both in hexadecimal; `error`: it is refused. Values of YAML and TOML are written as tests/unit/test_readers.c does.
 """
-import binascii, csv, datetime, gzip, io, random, re, shutil, struct, subprocess, sys, tarfile, tomllib, zipfile, zlib
+import binascii, csv, datetime, gzip, io, pickle, random, re, shutil, struct, subprocess, sys, tarfile, tomllib, zipfile, zlib
 
 draw = random.Random()
 TEXTS = ['a', 'step', ' ', 'x y', 'ü', '€', '😀', '0', '1.5', 'true', 'no', 'null', '~', '-', '#', ': ', 'a: b', '[', '{', '"', "'", '\\', '\t', '\n', '*', '&', '!', '|',
@@ -369,6 +369,43 @@ def make_tar():
             archive.addfile(info, io.BytesIO(data))
     data = out.getvalue()
     return draw.choice([lambda: data, lambda: gzip_member(data)])(), joined(all_of)
+
+
+def pickled(depth, known):
+    """A value, with tuples, bytes, keys that are numbers, lists longer than a batch of APPENDS, and values that occur twice."""
+    kind = draw.randrange(12 if depth else 5)
+    if kind == 0 and known:
+        return draw.choice(known)
+    if kind < 3:
+        return draw.choice([number(), 1 << draw.randrange(1, 900), -1 << draw.randrange(1, 900), draw.randrange(70000), value(0)])
+    if kind < 5:
+        return draw.choice([text(), text(3).encode() * draw.choice([1, 100]), 'a\0b', 'x' * 300])
+    count = draw.choice([0, 1, 2, 3, 4, 5, 1001 if depth == 1 else 6])
+    items = [pickled(depth - 1, known) for _ in range(count)]
+    made = tuple(items) if kind < 7 else items if kind < 9 else {draw.choice([key(), draw.randrange(-7999, -6999)]): item for item in items}
+    if sum(len(str(one)) for one in items) < 300:  # else sharing would make texts of any length
+        known.append(made)
+    return made
+
+
+def as_read(value):
+    """What is read of it: bytes are texts, a NUL is U+FFFD."""
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, str):
+        return value.replace('\0', '\ufffd')
+    if isinstance(value, (list, tuple)):
+        return [as_read(one) for one in value]
+    return {as_read(k): as_read(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def make_pickle():
+    made = pickled(3, [])
+    data = pickle.dumps(made, protocol=draw.randrange(2, 6))
+    if b'_codecs' in data or b'__builtin__' in data:  # bytes in protocol 2 are a call, which is refused
+        return data, 'error'
+    said = say(as_read(made))
+    return (data, said) if len(said) < 200000 else None
 
 
 def main():

@@ -1,7 +1,7 @@
 /* test_readers.c: what Python's own readers find in random documents
  * (tests/unit/readers_oracle.py), ours find too: CSV of any dialect, gzip of several members with
- * every part of their headers, zstd of several frames with all their forms, zip, tar, YAML and
- * TOML. 100,000 of each with LOCKSTEP_LONG=1. */
+ * every part of their headers, zstd of several frames with all their forms, zip, tar, YAML, TOML
+ * and pickles. 100,000 of each with LOCKSTEP_LONG=1. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include "io/archive.h"
 #include "io/csv.h"
 #include "io/document.h"
+#include "pickle/pickle.h"
 #include "io/stream.h"
 #include "rounds.h"
 #include "scratch.h"
@@ -111,6 +112,16 @@ static bool read_yaml(const bytes *document, bytes *out) {
 
 static bool read_toml(const bytes *document, bytes *out) {
 	return read_values(document, true, out);
+}
+
+static bool read_pickle(const bytes *document, bytes *out) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_value *root;
+	lk_error err = {0};
+	lk_status status = lk_pickle_document(&arena, document->at, document->count, "p", &root, &err);
+	if (status == LK_OK) describe(root, out);
+	lk_arena_free(&arena);
+	return status == LK_OK;
 }
 
 static bool read_csv(const bytes *document, bytes *out) {
@@ -284,11 +295,16 @@ static void toml(void **state) {
 	compare("toml", 500, read_toml);
 }
 
+static void pickles(void **state) {
+	(void)state;
+	compare("pickle", 300, read_pickle);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csv),  cmocka_unit_test(gzip), cmocka_unit_test(zstd),
-		cmocka_unit_test(zip),  cmocka_unit_test(tar),  cmocka_unit_test(yaml),
-		cmocka_unit_test(toml),
+		cmocka_unit_test(csv),  cmocka_unit_test(gzip),    cmocka_unit_test(zstd),
+		cmocka_unit_test(zip),  cmocka_unit_test(tar),     cmocka_unit_test(yaml),
+		cmocka_unit_test(toml), cmocka_unit_test(pickles),
 	};
 	return cmocka_run_group_tests_name("readers", tests, NULL, NULL);
 }
