@@ -336,7 +336,7 @@ static void swift_megatron(void **state) {
 	     .holds = "task=lora lora_rank=8 lora_targets=experts"},
 		{{SWIFT_CORE "sft " SWIFT_MOE "--tuner_type lora --target_modules linear_qkv linear_proj "
 	                 "--recompute_granularity none --max_length 4096\n"},
-	     .holds = "task=lora lora_targets=all-linear recompute=none"},
+	     .holds = "task=lora lora_targets=attention recompute=none"},
 		{{"s/run.sh\nNNODES=$WORLD_SIZE megatron sft --pipeline_model_parallel_size 2 "
 	      "--model Qwen/Qwen3-30B-A3B --expert_model_parallel_size 8\n"},
 	     .holds = "gpus=0 assumed=16 pp=2 ep=8"},
