@@ -200,7 +200,7 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
-# The rows of data/launch and data/families, checked against the fields that they name.
+# The rows of data/launch, data/families and data/measured, checked against the fields that they name.
 PACK_TABLES := $(B)/pack_tables
 PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c tools/pack_measured.c src/launch/reading/job_fields.c \
 	src/launch/config/draft_facts.c src/model/layout/optimizers.c src/model/layout/job_loss.c src/io/csv.c src/io/form.c \
@@ -652,4 +652,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@python3 tests/corpus/check.py $(B)/corpus
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(patsubst %,$(B)/tools/pack_%.d,tables launch families)
+-include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(patsubst %,$(B)/tools/pack_%.d,tables launch families measured)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import defaultdict
 
-READERS = ("io", "hw", "trace/kineto", "trace/read", "launch", "launch/config", "launch/frameworks", "launch/launchers",
+READERS = ("io", "hw", "measured", "trace/kineto", "trace/read", "launch", "launch/config", "launch/frameworks", "launch/launchers",
            "launch/megatron", "launch/script", "shell", "lang/syntax", "model/network", "tables", "cost/calibration")
 HOUSES = ("src", "lang", "lib", "study")
 BARS = {**{room: 90 for room in READERS}, "sim": 95}

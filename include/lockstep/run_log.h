@@ -60,7 +60,8 @@ typedef struct lk_run_log {
 } lk_run_log;
 
 /* Read the request's only path as a log. *out is NULL, with LK_OK, where it is none: a trace,
- * several paths, or files that measure nothing. LK_ERR_MEMORY. */
+ * several paths, or files that measure nothing. LK_ERR_INPUT: one that is named as a log measures
+ * nothing; LK_ERR_MEMORY. */
 lk_status lk_run_log_try(const lk_explain_request *request, lk_run_log **out, lk_error *err);
 /* Free an answer with all that it points to; accepts NULL. */
 void lk_run_log_free(lk_run_log *log);

@@ -216,8 +216,8 @@ static int list_verbs(void) {
 	return CLI_OK;
 }
 
-/* Verbs look at their file more than once: puts standard input into a file where it is a pipe. Without
- * room for that it stays as it is. */
+/* Verbs look at their file more than once: puts standard input into a file where it is a pipe.
+ * Without room for that it stays as it is. */
 static void keep_input(const lk_args *args) {
 	char bytes[1 << 16];
 	bool named = args->operand_count == 1 && strcmp(args->operands[0], "-") == 0;

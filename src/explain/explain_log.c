@@ -41,6 +41,8 @@ static bool begins_as_log(const char *head, size_t size) {
 
 /* Whether no reader of traces takes the file: by its head. */
 static bool head_is_no_trace(const char *path) {
+	enum { METRICS_BYTES = 1 << 24 }; /* larger JSON is a trace whose events come late */
+	struct stat about;
 	lk_stream *in = NULL;
 	const char *head = NULL;
 	size_t size = 0;
@@ -49,11 +51,21 @@ static bool head_is_no_trace(const char *path) {
 	if (lk_stream_peek(in, LK_TRACE_HEAD, &head, &size, NULL) == LK_OK) {
 		lk_trace_kind kind = lk_trace_kind_of(head, size);
 		bool text = !memchr(head, '\0', size), none = kind == LK_TRACE_OTHER;
-		other = kind == LK_TRACE_OTHER_JSON || (text && (none || begins_as_log(head, size))) ||
+		bool small = stat(path, &about) != 0 || about.st_size < METRICS_BYTES;
+		other = (kind == LK_TRACE_OTHER_JSON && small) ||
+		        (text && (none || begins_as_log(head, size))) ||
 		        strstr(lk_file_name(path), "tfevents");
 	}
 	lk_stream_close(in);
 	return other;
+}
+
+/* Whether nobody takes the file for a trace. */
+static bool is_named_log(const char *path) {
+	static const char *const endings[] = {".log", ".out", ".err", ".txt"};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(path, endings[i])) return true;
+	return false;
 }
 
 static bool may_be_log(const lk_explain_request *request) {
@@ -282,6 +294,7 @@ lk_status lk_run_log_try(const lk_explain_request *request, lk_run_log **out, lk
 	*out = NULL;
 	if (!may_be_log(request)) return LK_OK;
 	lk_status status = lk_measured_read(request->traces[0], &run, err);
+	if (status == LK_ERR_INPUT && is_named_log(request->traces[0])) return status;
 	if (status == LK_ERR_INPUT || status == LK_ERR_IO) return LK_OK;
 	LK_TRY(status);
 	run_log_work *work = calloc(1, sizeof *work);

@@ -453,6 +453,17 @@ lk_status lk_launch_config_text(lk_arena *arena, const char *text, size_t size, 
 	return launch_end_config(&reading, &words, status);
 }
 
+/* A text with a launch line in it. */
+static lk_status launch_read_pasted(lk_reading *reading, const char *text, size_t size,
+                                    const lk_launch_given *given) {
+	lk_paste paste;
+	LK_TRY(lk_paste_read(reading->arena, text, size, reading->where, &paste, reading->err));
+	LK_TRY(lk_launch_text(reading->arena, paste.script, paste.size, reading->where, given,
+	                      reading->out, reading->err));
+	lk_paste_add(&paste, reading->out);
+	return LK_OK;
+}
+
 lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,
                          lk_launch *out, lk_error *err) {
 	lk_reading reading = {.arena = arena, .where = path, .out = out, .err = err};
@@ -478,7 +489,7 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	lk_status status;
 	if (config) status = launch_read_config(&reading, path, given);
 	else if (python) status = launch_read_python(&reading, text, size, given);
-	else if (pasted) status = lk_launch_pasted(arena, text, size, path, given, out, err);
+	else if (pasted) status = launch_read_pasted(&reading, text, size, given);
 	else status = lk_launch_text(arena, text, size, path, given, out, err);
 	free(text);
 	return status;

@@ -62,6 +62,21 @@ lk_status lk_line_titan_flag(lk_line *line, const char *name, const lk_word *wor
                              size_t *used);
 lk_status lk_line_nemo(lk_line *line, const lk_word *words, size_t count, size_t *used);
 
+/* ---- paste.c: texts that people paste. */
+typedef struct lk_paste {
+	const char *script; /* its launch line and settings, in their lines */
+	size_t size;
+	lk_launch notes; /* found, device, gpus and what was measured alone */
+} lk_paste;
+/* Whether a text is pasted, not a script: it has fences, prompts or quotes before a launch line, a
+ * table of nvidia-smi, or lines of a log. */
+bool lk_paste_is(const char *text, size_t size, const char *name);
+/* LK_ERR_INPUT: it has no launch line. */
+lk_status lk_paste_read(lk_arena *arena, const char *text, size_t size, const char *name,
+                        lk_paste *out, lk_error *err);
+/* Add what was found to what the launch line states. */
+void lk_paste_add(const lk_paste *paste, lk_launch *launch);
+
 /* ---- line_flags.c */
 lk_status lk_line_flags(lk_line *line, const lk_word *words, size_t count);
 /* The configuration that Hydra's folder and name make. */

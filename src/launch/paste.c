@@ -1,15 +1,16 @@
-/* paste.c: a text that people paste, an issue or a mail: a launch line between prose, perhaps fenced,
- * quoted or after a prompt, with settings of the environment, tables of nvidia-smi and lines of a
- * log. What is no launch line and no setting becomes an empty line, so that what is left is a shell
- * script with the line numbers of the text. */
+/* paste.c: a text that people paste, an issue or a mail: a launch line between prose, perhaps
+ * fenced, quoted or after a prompt, with settings of the environment, tables of nvidia-smi and lines
+ * of a log. What is no launch line and no setting becomes an empty line, so that what is left is a
+ * shell script with the line numbers of the text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "launch/launchers/launchers.h"
-#include "launch/read.h"
+#include "launch/line.h"
 #include "measured/measured.h"
 
 enum { WORD = 256, PROMPT = 80, NOTES = 8 };
@@ -21,6 +22,7 @@ typedef struct pasted {
 	size_t used;
 	int line, launch_line, first_setting, settings;
 	int device_line, devices;
+	int nccl_line, ranks, nodes; /* of the largest communicator of NCCL's log */
 	char device[LK_MEASURED_DEVICE];
 	bool fenced, quoted, prompted; /* signs that it is no script */
 } pasted;
@@ -145,7 +147,7 @@ static void keep_line(pasted *paste, span line) {
 
 static void take_device(pasted *paste, span line) {
 	char text[LK_MEASURED_DEVICE * 2], name[LK_MEASURED_DEVICE];
-	if (line.at >= line.end || *line.at != '|') return;
+	if (!span_begins(line, "|") && !span_begins(line, "GPU ")) return;
 	size_t length = (size_t)(line.end - line.at);
 	lk_copy(text, length + 1 < sizeof text ? length + 1 : sizeof text, line.at);
 	int index = lk_measured_smi_device(text, name);
@@ -153,6 +155,21 @@ static void take_device(pasted *paste, span line) {
 	if (paste->devices == 0) paste->device_line = paste->line;
 	lk_copy(paste->device, sizeof paste->device, name);
 	if (index >= paste->devices) paste->devices = index + 1;
+}
+
+/* "comm 0x55 rank 0 nRanks 16 nNodes 2 localRanks 8": releases before 2.20 do not print nodes. */
+static void take_communicator(pasted *paste, span line) {
+	char text[WORD];
+	size_t length = (size_t)(line.end - line.at);
+	lk_copy(text, length + 1 < sizeof text ? length + 1 : sizeof text, line.at);
+	const char *ranks = strstr(text, "nranks "), *nodes = strstr(text, " nNodes ");
+	if (!ranks) ranks = strstr(text, "nRanks ");
+	if (!ranks || !strstr(text, "NCCL INFO")) return;
+	int count = atoi(ranks + strlen("nRanks "));
+	if (count <= paste->ranks || count > LK_JOB_GPUS) return;
+	paste->ranks = count;
+	paste->nodes = nodes ? atoi(nodes + strlen(" nNodes ")) : 0;
+	paste->nccl_line = paste->line;
 }
 
 static void take_lines(pasted *paste, const char *text, const char *end) {
@@ -164,6 +181,7 @@ static void take_lines(pasted *paste, const char *text, const char *end) {
 		bool starts = !on && starts_training(line), sets = !on && sets_environment(line);
 		paste->line++;
 		take_device(paste, line);
+		take_communicator(paste, line);
 		if (starts) paste->launch_line = paste->line;
 		if (sets && !paste->first_setting) paste->first_setting = paste->line;
 		paste->settings += sets;
@@ -200,7 +218,7 @@ bool lk_paste_is(const char *text, size_t size, const char *name) {
 	if (size > 2 && (memcmp(text, "#!", 2) == 0 || *text == '{')) return false;
 	bool is = false;
 	if (paste_open(&paste, &arena, text, size, name))
-		is = paste.fenced || paste.devices > 0 ||
+		is = paste.fenced || paste.devices > 0 || paste.ranks > 0 ||
 		     (paste.launch_line > 0 && (paste.quoted || paste.prompted));
 	lk_arena_free(&arena);
 	if (is || lk_measured_text(text, size, name, &run, NULL) != LK_OK) return is;
@@ -217,6 +235,16 @@ static lk_status paste_note(pasted *paste, lk_launch *out, const char *text, lk_
 	return LK_OK;
 }
 
+static const char *communicator_text(const pasted *paste) {
+	const char *ranks = lk_noun(paste->ranks, "rank", "ranks");
+	if (paste->nodes < 1)
+		return lk_arena_printf(paste->arena, "%d %s of NCCL's log at line %d", paste->ranks, ranks,
+		                       paste->nccl_line);
+	return lk_arena_printf(paste->arena, "%d %s on %d %s of NCCL's log at line %d", paste->ranks,
+	                       ranks, paste->nodes, lk_noun(paste->nodes, "node", "nodes"),
+	                       paste->nccl_line);
+}
+
 static lk_status note_lines(pasted *paste, lk_launch *out, lk_error *err) {
 	lk_arena *arena = paste->arena;
 	if (paste->launch_line > 0)
@@ -227,6 +255,7 @@ static lk_status note_lines(pasted *paste, lk_launch *out, lk_error *err) {
 		LK_TRY(paste_note(
 			paste, out, lk_arena_printf(arena, "the environment of line %d", paste->first_setting),
 			err));
+	if (paste->ranks > 0) LK_TRY(paste_note(paste, out, communicator_text(paste), err));
 	if (paste->devices == 0) return LK_OK;
 	return paste_note(paste, out,
 	                  lk_arena_printf(arena, "%d x %s of nvidia-smi at line %d", paste->devices,
@@ -237,7 +266,8 @@ static lk_status note_lines(pasted *paste, lk_launch *out, lk_error *err) {
 static lk_status note_measured(pasted *paste, const lk_measured *run, lk_launch *out,
                                lk_error *err) {
 	char size[32];
-	out->measured_step_s = run->step_s;
+	bool first = run->steps == 1 && run->step_numbers[0] <= 1; /* it compiles */
+	out->measured_step_s = first ? 0 : run->step_s;
 	out->measured_memory_bytes = run->memory_bytes;
 	LK_TRY(paste_note(paste, out, lk_arena_strdup(paste->arena, run->source), err));
 	if (!run->out_of_memory) return LK_OK;
@@ -262,28 +292,34 @@ static lk_status refuse_paste(const pasted *paste, const lk_launch *out, lk_erro
 	               "lockstep explain");
 }
 
-lk_status lk_launch_pasted(lk_arena *arena, const char *text, size_t size, const char *name,
-                           const lk_launch_given *given, lk_launch *out, lk_error *err) {
+lk_status lk_paste_read(lk_arena *arena, const char *text, size_t size, const char *name,
+                        lk_paste *out, lk_error *err) {
 	pasted paste;
-	lk_launch notes = {0};
 	lk_measured run;
+	*out = (lk_paste){0};
 	if (!paste_open(&paste, arena, text, size, name)) return lk_oom(err);
-	LK_TRY(note_lines(&paste, &notes, err));
+	LK_TRY(note_lines(&paste, &out->notes, err));
 	lk_status status = lk_measured_text(text, size, name, &run, NULL);
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	if (status == LK_OK) {
-		status = note_measured(&paste, &run, &notes, err);
+		status = note_measured(&paste, &run, &out->notes, err);
 		lk_measured_free(&run);
 		LK_TRY(status);
 	}
-	if (paste.launch_line == 0) return refuse_paste(&paste, &notes, err);
-	LK_TRY(lk_launch_text(arena, paste.script, paste.used, name, given, out, err));
-	out->found = notes.found;
-	out->found_count = notes.found_count;
-	out->measured_step_s = notes.measured_step_s;
-	out->measured_memory_bytes = notes.measured_memory_bytes;
+	if (paste.launch_line == 0) return refuse_paste(&paste, &out->notes, err);
+	out->script = paste.script;
+	out->size = paste.used;
+	out->notes.gpus = paste.ranks > 0 ? paste.ranks : paste.devices;
 	if (paste.devices == 0) return LK_OK;
-	if (!out->device && !(out->device = lk_arena_strdup(arena, paste.device))) return lk_oom(err);
-	if (out->gpus == 0) out->gpus = paste.devices;
-	return LK_OK;
+	out->notes.device = lk_arena_strdup(arena, paste.device);
+	return out->notes.device ? LK_OK : lk_oom(err);
+}
+
+void lk_paste_add(const lk_paste *paste, lk_launch *launch) {
+	launch->found = paste->notes.found;
+	launch->found_count = paste->notes.found_count;
+	launch->measured_step_s = paste->notes.measured_step_s;
+	launch->measured_memory_bytes = paste->notes.measured_memory_bytes;
+	if (!launch->device) launch->device = paste->notes.device;
+	if (launch->gpus == 0) launch->gpus = paste->notes.gpus;
 }

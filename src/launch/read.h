@@ -28,13 +28,6 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 /* Read a training framework's configuration or a shell script. `given` may be NULL. */
 lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,
                          lk_launch *out, lk_error *err);
-/* Whether a text is one that people paste, not a script: it has fences, prompts or quotes before a
- * launch line, a table of nvidia-smi, or lines of a log. */
-bool lk_paste_is(const char *text, size_t size, const char *name);
-/* Read the launch line of a pasted text, with its environment, the GPUs of nvidia-smi and what a log
- * in it measured. LK_ERR_INPUT: it has no launch line. */
-lk_status lk_launch_pasted(lk_arena *arena, const char *text, size_t size, const char *name,
-                           const lk_launch_given *given, lk_launch *out, lk_error *err);
 /* Read a DeepSpeed config file into out->job; a new job is made if it is NULL. `out` is zeroed or
  * was filled before. */
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);

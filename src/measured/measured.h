@@ -50,10 +50,10 @@ typedef struct lk_measured {
 } lk_measured;
 
 /* What a person says of a run, separated by commas or "and": "7.2 s", "7200 ms", "1.4 s/it",
- * "3 it/s", "200 tok/s", "200 tok/s/gpu", "1.2M tokens/s", "12 samples/s", "31 % MFU", "412 TFLOP/s" (of one
- * GPU), "memory 73 GiB", "73 GiB reserved", "8 GPUs", "batch 256", "seq 4096".
- * LK_ERR_INPUT: a word is unknown, a number lacks its unit or is said twice. *out is freed by
- * lk_measured_free, and empty after an error. */
+ * "3 it/s", "200 tok/s", "200 tok/s/gpu", "1.2M tokens/s", "12 samples/s", "31 % MFU",
+ * "412 TFLOP/s" (of one GPU), "memory 73 GiB", "73 GiB reserved", "8 GPUs", "batch 256",
+ * "seq 4096". LK_ERR_INPUT: a word is unknown, a number lacks its unit or is said twice. *out is
+ * freed by lk_measured_free, and empty after an error. */
 lk_status lk_measured_number(const char *text, lk_measured *out, lk_error *err);
 
 /* Read a file, all files of a folder, or "-", standard input: logs, JSON and JSON lines, CSV

@@ -8,30 +8,40 @@
 #include "base/text.h"
 #include "measured/measured_internal.h"
 
-/* "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0 Off |": the name ends before "On",
- * "Off", "WDDM" or two blanks. */
-int lk_measured_smi_device(const char *line, char name[LK_MEASURED_DEVICE]) {
-	if (*line != '|') return -1;
-	const char *at = line + 1 + strspn(line + 1, " "), *end;
+/* The name at `at`, up to `end` and without blanks there. False: none, or one that is too long. */
+static bool take_name(const char *at, const char *end, char name[LK_MEASURED_DEVICE]) {
+	while (end > at && end[-1] == ' ') end--;
+	if (end <= at || (size_t)(end - at) >= LK_MEASURED_DEVICE) return false;
+	lk_copy(name, (size_t)(end - at) + 1, at);
+	return true;
+}
+
+/* Of nvidia-smi -L: "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-...)". */
+static int listed_device(const char *line, char name[LK_MEASURED_DEVICE]) {
+	const char *at = line + 4, *end = strstr(line, " (UUID: ");
 	size_t digits = strspn(at, "0123456789");
-	if (digits < 1 || digits > 3) return -1;
+	if (!end || digits < 1 || digits > 3 || at[digits] != ':') return -1;
+	at += digits + 1;
+	return take_name(at + strspn(at, " "), end, name) ? atoi(line + 4) : -1;
+}
+
+/* "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0 Off |": the name ends before "On",
+ * "Off", "WDDM" or two blanks; the place on the bus tells it from processes below. */
+int lk_measured_smi_device(const char *line, char name[LK_MEASURED_DEVICE]) {
+	static const char *const modes[] = {" On ", " Off ", " WDDM ", " TCC ", "  ", "|"};
+	if (lk_begins_with(line, "GPU ")) return listed_device(line, name);
+	if (*line != '|') return -1;
+	const char *at = line + 1 + strspn(line + 1, " "), *end = NULL, *bus = strstr(line, "0000");
+	size_t digits = strspn(at, "0123456789"), blanks = strspn(at + digits, " ");
+	if (digits < 1 || digits > 3 || blanks < 1 || !bus || !strchr(bus, ':')) return -1;
 	int index = atoi(at);
-	at += digits;
-	size_t blanks = strspn(at, " ");
-	if (blanks < 1 || !((at[blanks] >= 'A' && at[blanks] <= 'Z'))) return -1;
-	at += blanks;
-	end = strchr(at, '|');
-	const char *stop = strstr(at, "  ");
-	if (stop && (!end || stop < end)) end = stop;
-	const char *const modes[] = {" On ", " Off ", " WDDM ", " TCC "};
+	at += digits + blanks;
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-		stop = strstr(at, modes[i]);
+		const char *stop = strstr(at, modes[i]);
 		if (stop && (!end || stop < end)) end = stop;
 	}
-	if (!end || end <= at || (size_t)(end - at) >= LK_MEASURED_DEVICE) return -1;
-	lk_copy(name, (size_t)(end - at) + 1, at);
-	for (char *last = name + strlen(name); last > name && last[-1] == ' ';) *--last = '\0';
-	return index;
+	bool named = *at >= 'A' && *at <= 'Z' && end && take_name(at, end, name);
+	return named ? index : -1;
 }
 
 static const lk_measured_key *device_key(const char *name) {

@@ -28,7 +28,7 @@ static uint32_t masked(uint32_t crc) {
 
 static uint64_t little(const unsigned char *bytes, int count) {
 	uint64_t number = 0;
-	for (int i = count; i-- > 0;) number = number << 8 | bytes[i];
+	for (int i = 0; i < count; i++) number |= (uint64_t)bytes[i] << 8 * i;
 	return number;
 }
 

@@ -106,6 +106,19 @@ static uint64_t bar_title(const char *line) {
 	return hash;
 }
 
+/* Bars of other work than training, by the words before them. */
+static bool bar_is_aside(const char *line) {
+	static const char *const words[] = {"Loading",    "Map",      "Filter",   "Tokeniz",
+	                                    "Generating", "Fetching", "Download", "Saving",
+	                                    "Eval",       "Valid",    "Convert",  "Running"};
+	size_t length = strcspn(line, "%");
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		const char *at = strstr(line, words[i]);
+		if (at && at < line + length) return true;
+	}
+	return false;
+}
+
 /* The bar that the line is of, from 1; 0 when memory runs out. */
 static uint32_t bar_of(lk_hits *hits, uint64_t title, double total) {
 	for (size_t i = 0; i < hits->bars.count; i++)
@@ -139,7 +152,9 @@ static const lk_measured_key *bar_unit(const char *text) {
 void lk_hits_bar(lk_hits *hits, const char *line) {
 	const char *open = strstr(line, "% |"), *at, *end;
 	if (!open) open = strstr(line, "%|");
-	if (!open || !(open = strchr(open, '|')) || !(at = strstr(open + 1, "| "))) return;
+	if (!open || bar_is_aside(line) || !(open = strchr(open, '|')) ||
+	    !(at = strstr(open + 1, "| ")))
+		return;
 	double step = lk_read_number(at + 2 + strspn(at + 2, " "), &end);
 	if (*end != '/') return;
 	double total = lk_read_number(end + 1, &at), elapsed;

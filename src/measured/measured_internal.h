@@ -93,7 +93,8 @@ typedef struct lk_hits {
 	LK_VEC(lk_bar) bars;
 	struct {
 		const lk_measured_key *keys;
-		double step; /* stated last; NAN before that */
+		double step;         /* stated last; NAN before that */
+		double rounds, most; /* steps of earlier epochs that count from 1 again; most of this one */
 	} tables[LK_HIT_TABLES];
 	uint32_t table_count;
 	double stamp;          /* of the line or record that is read */
@@ -144,7 +145,7 @@ double lk_read_stamp(const char *line);
 double lk_read_number(const char *text, const char **end);
 
 static inline char lk_lower(char c) {
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
 #endif

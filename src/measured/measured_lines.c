@@ -144,6 +144,18 @@ static void plain_line(const char *line, size_t length, char out[LINE]) {
 	out[used] = '\0';
 }
 
+/* The number of a step, which epochs may count from 1 again: then it is far below what was reached.
+ * Ranks are never so far apart. */
+static void take_step(lk_hits *hits, uint32_t table, double step) {
+	enum { FAR = 8 };
+	if (hits->tables[table].most >= FAR && 2 * step < hits->tables[table].most) {
+		hits->tables[table].rounds += hits->tables[table].most;
+		hits->tables[table].most = 0;
+	}
+	if (step > hits->tables[table].most) hits->tables[table].most = step;
+	hits->tables[table].step = hits->tables[table].rounds + step;
+}
+
 static void line_of_table(lk_hits *hits, uint32_t table, const char *line,
                           const line_pairs *pairs) {
 	struct {
@@ -159,7 +171,7 @@ static void line_of_table(lk_hits *hits, uint32_t table, const char *line,
 		if (*key->key == '|' && key->key[1] != ' ') continue; /* a bar's unit */
 		if (!line_may_have(pairs, anchor, length) || !key_in_line(key, line, &value)) continue;
 		if (key->gauge == LK_GAUGE_STEP && !numbered) {
-			hits->tables[table].step = value;
+			take_step(hits, table, value);
 			numbered = true;
 		}
 		if (count < LINE_HITS) {

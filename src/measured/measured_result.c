@@ -408,13 +408,15 @@ static lk_status name_source(measured_work *work, lk_error *err) {
 	return work->out->source ? LK_OK : lk_oom(err);
 }
 
+/* As many names of formats as there is room for. */
 static lk_status refuse_nothing(const char *name, lk_error *err) {
-	char names[256];
+	char names[190];
 	lk_text list = lk_text_begin(names, sizeof names);
 	lk_fail(err, LK_ERR_INPUT, name, "it states nothing that a run measured");
 	for (const lk_measured_format *format = lk_measured_formats; format->name; format++)
-		lk_text_add(&list, "%s%s", format == lk_measured_formats ? "" : ", ", format->name);
-	return lk_hint(err, "give logs, CSV, JSON, TensorBoard's or MLflow's of %s", names);
+		if (list.used + strlen(format->name) + 3 < sizeof names)
+			lk_text_add(&list, "%s%s", list.used ? ", " : "", format->name);
+	return lk_hint(err, "read are logs, CSV, JSON and events of %s and others", names);
 }
 
 static lk_status take_all(measured_work *work, lk_error *err) {

@@ -29,6 +29,7 @@ plan --model gpt2 --gpu a100-sxm-80 --gpus 1 --gbs 8 --seq 1024 --no-exact --no-
 explain {TRACES}before.json
 explain {TRACES}small.json --gpu h100-sxm
 explain {TRACES}small.json --table kernels -o jsonl
+explain $ROOT/tests/data/train_small.log
 replay {TRACES}small.json
 diff {TRACES}before.json {TRACES}after.json
 whatif step.json --gpu h100-sxm --set nic=2x --set scale=2,1.3

@@ -399,6 +399,25 @@ static void ranks_that_state_a_step_count_once(void **state) {
 	lk_measured_free(&found);
 }
 
+static void epochs_that_count_anew_are_rounds(void **state) {
+	(void)state;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	for (int epoch = 0; epoch < 3; epoch++)
+		for (int step = 1; step <= 20; step++)
+			fprintf(out, "epoch %d step %d/20 | loss 1.5 | %d.0 ms |\n", epoch, step,
+			        100 + 10 * epoch);
+	assert_int_equal(fclose(out), 0);
+	lk_measured found;
+	lk_error err;
+	assert_int_equal(lk_measured_text(text, size, "log", &found, &err), LK_OK);
+	assert_int_equal(found.steps, 60);
+	assert_near(found.step_s, 0.11); /* not the slowest of the three */
+	lk_measured_free(&found);
+	free(text);
+}
+
 static void parts_of_a_step_are_named(void **state) {
 	(void)state;
 	size_t size;
@@ -458,6 +477,107 @@ static void tables_of_devices_are_read(void **state) {
 	}
 }
 
+static lk_measured measured_of(const char *text, const char *name) {
+	lk_measured found;
+	lk_error err = {0};
+	if (lk_measured_text(text, strlen(text), name, &found, &err) != LK_OK) {
+		print_error("%s: %s\n", name, err.what);
+		fail();
+	}
+	return found;
+}
+
+static void devices_are_named(void **state) {
+	(void)state;
+	char name[LK_MEASURED_DEVICE];
+	assert_int_equal(lk_measured_smi_device("GPU 3: NVIDIA H100 80GB HBM3 (UUID: GPU-1)", name), 3);
+	assert_string_equal(name, "NVIDIA H100 80GB HBM3");
+	assert_int_equal(lk_measured_smi_device(
+						 "|   7  Tesla V100-SXM2...  On   | 00000000:8A:00.0 Off |  0 |", name),
+	                 7);
+	assert_string_equal(name, "Tesla V100-SXM2...");
+	/* a process, a border, a step */
+	assert_int_equal(
+		lk_measured_smi_device("|    0   N/A  N/A      1234      C   python     20000MiB |", name),
+		-1);
+	assert_int_equal(lk_measured_smi_device("|---------------+-----|", name), -1);
+	assert_int_equal(lk_measured_smi_device("| 30%   45C    P2   300W /  450W |", name), -1);
+}
+
+static void failed_allocations_are_told(void **state) {
+	(void)state;
+	lk_measured found =
+		measured_of("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+	                "capacity of 79.25 GiB of which 1.00 GiB is free. Process 12 has "
+	                "77.50 GiB memory in use.\n",
+	                "log");
+	assert_true(found.out_of_memory);
+	assert_near(found.memory_bytes, 77.5 * 0x1p30);
+	assert_near(found.gpu_memory_bytes, 79.25 * 0x1p30);
+	lk_measured_free(&found);
+	found = measured_of(
+		"(GPU 0; 24.00 GiB total capacity; 21.50 GiB already allocated; 9 MiB free; 22.50 "
+		"GiB reserved in total by PyTorch) CUDA out of memory\n",
+		"log");
+	assert_near(found.memory_bytes, 22.5 * 0x1p30);
+	assert_int_equal(found.memory_kind, LK_MEMORY_RESERVED);
+	lk_measured_free(&found);
+}
+
+static void only_the_bar_of_the_training_counts(void **state) {
+	(void)state;
+	lk_measured found = measured_of(
+		"Loading checkpoint shards:  25%|## | 1/4 [10:00<30:00, 600.00s/it]\n"
+		"Loading checkpoint shards:  50%|#### | 2/4 [20:00<20:00, 600.00s/it]\n"
+		"  1%|# | 1/100 [00:09<15:00,  9.00s/it]\r  2%|# | 2/100 [00:11<04:00,  2.00s/it]\r"
+		"  3%|# | 3/100 [00:13<04:00,  2.00s/it]\n"
+		"  4%|# | 1/25 [00:00<00:05,  4.00it/s]\r  8%|# | 2/25 [00:00<00:05,  4.00it/s]\n"
+		"  4%|# | 4/100 [00:15<04:00,  2.00s/it]\n",
+		"log");
+	assert_int_equal(found.steps, 4);
+	assert_near(found.step_s, 2);
+	lk_measured_free(&found);
+}
+
+static void other_exports_are_read(void **state) {
+	(void)state;
+	lk_measured found = measured_of("{\"global_step\": 30, \"log_history\": [{\"loss\": 1, "
+	                                "\"step\": 10}, {\"train_steps_per_second\": "
+	                                "0.5, \"train_samples_per_second\": 16, \"step\": 30}]}",
+	                                "trainer_state.json");
+	assert_near(found.step_s, 2);
+	assert_near(found.samples_per_s, 16);
+	lk_measured_free(&found);
+	found = measured_of(
+		"{\"current_steps\": 10, \"elapsed_time\": \"0:01:10\", \"throughput\": 1234.5}\n"
+		"{\"current_steps\": 20, \"elapsed_time\": \"0:02:20\", \"throughput\": 1234.5}\n",
+		"trainer_log.jsonl");
+	assert_near(found.step_s, 7);
+	assert_near(found.tokens_per_s, 1234.5);
+	lk_measured_free(&found);
+	found = measured_of("1700000000000 0.25 1\n1700000002500 0.25 2\n1700000005000 0.25 3\n",
+	                    "mlruns/0/a/metrics/perf/mfu/actor");
+	assert_near(found.mfu, 0.25);
+	assert_near(found.step_s, 2.5);
+	assert_string_equal(found.source,
+	                    "metrics folder of verl, 2 steps, times of steps by their time stamps");
+	lk_measured_free(&found);
+	found = measured_of("#Entity   POWER   SMCLK   FBUSD\nGPU 0   300.0   1980   20480\n"
+	                    "GPU 1   200.0   1500   22528\n",
+	                    "dcgm.txt");
+	assert_near(found.memory_bytes, 22528 * 0x1p20);
+	assert_near(found.power_w, 250);
+	lk_measured_free(&found);
+	found = measured_of("    Product Name                          : NVIDIA H100 80GB HBM3\n"
+	                    "    FB Memory Usage\n        Total : 81559 MiB\n        Used : 73000 MiB\n"
+	                    "    SW Power Cap                          : Active\n",
+	                    "q.txt");
+	assert_near(found.memory_bytes, 73000 * 0x1p20);
+	assert_true(found.throttled);
+	assert_string_equal(found.gpu_name, "NVIDIA H100 80GB HBM3");
+	lk_measured_free(&found);
+}
+
 static void put_little(FILE *out, uint64_t number, int bytes) {
 	for (int i = 0; i < bytes; i++) fputc((int)(number >> 8 * i & 255), out);
 }
@@ -482,7 +602,7 @@ static void put_record(FILE *out, const lk_proto_out *event) {
 	put_little(out, record_crc(event->bytes.at, event->bytes.count), 4);
 }
 
-static void put_event(FILE *out, int step, double at_s, const char *tag, float value) {
+static void put_event(FILE *out, int step, double at_s, const char *tag, float value, bool tensor) {
 	lk_proto_out event = {0};
 	uint32_t bits;
 	memcpy(&bits, &value, sizeof bits);
@@ -492,7 +612,16 @@ static void put_event(FILE *out, int step, double at_s, const char *tag, float v
 	lk_proto_put_text(&event, 1, tag);
 	unsigned char simple[5] = {2 << 3 | 5};
 	for (int i = 0; i < 4; i++) simple[1 + i] = (unsigned char)(bits >> 8 * i);
-	lk_proto_put_bytes(&event, simple, sizeof simple);
+	size_t content = tensor ? lk_proto_begin(&event, 8) : 0;
+	if (tensor) { /* DT_FLOAT, and its bytes */
+		lk_proto_put_integer(&event, 1, 1);
+		size_t bytes = lk_proto_begin(&event, 4);
+		lk_proto_put_bytes(&event, simple + 1, 4);
+		lk_proto_end(&event, bytes);
+		lk_proto_end(&event, content);
+	} else {
+		lk_proto_put_bytes(&event, simple, sizeof simple);
+	}
 	lk_proto_end(&event, inside);
 	lk_proto_end(&event, summary);
 	assert_false(event.lost);
@@ -508,8 +637,8 @@ static void event_files_are_read(void **state) {
 	double at_s = 1700000000;
 	for (int step = 1; step <= STEPS; step++) {
 		at_s += seconds_of(&runs[1], step);
-		put_event(out, step, at_s, "train/loss", 2.5F);
-		put_event(out, step, at_s, "throughput(tps)", 20480.0F);
+		put_event(out, step, at_s, "train/loss", 2.5F, true);
+		put_event(out, step, at_s, "throughput(tps)", 20480.0F, step % 2);
 	}
 	assert_int_equal(fclose(out), 0);
 	lk_measured found;
@@ -573,8 +702,13 @@ int main(void) {
 		cmocka_unit_test(numbers_are_distinguished_from_paths),
 		cmocka_unit_test(what_each_format_states_is_read_back),
 		cmocka_unit_test(ranks_that_state_a_step_count_once),
+		cmocka_unit_test(epochs_that_count_anew_are_rounds),
 		cmocka_unit_test(parts_of_a_step_are_named),
 		cmocka_unit_test(tables_of_devices_are_read),
+		cmocka_unit_test(devices_are_named),
+		cmocka_unit_test(failed_allocations_are_told),
+		cmocka_unit_test(only_the_bar_of_the_training_counts),
+		cmocka_unit_test(other_exports_are_read),
 		cmocka_unit_test(event_files_are_read),
 		cmocka_unit_test(damaged_logs_are_read_or_refused),
 		cmocka_unit_test(text_that_measures_nothing_is_refused),

@@ -64,12 +64,14 @@ static const char *const examples[] = {
 	"products and other operations of known shape against peak and memory bandwidth",
 	"lockstep explain rank*.json.gz --trace merged.pftrace",
 	"all ranks on one clock, for ui.perfetto.dev",
+	"lockstep explain train.log",
+	"without a trace: steady step, slow steps and drift, memory, from the run's own log",
 	NULL,
 };
 
 const lk_verb lk_explain_verb = {
 	.name = "explain",
-	.summary = "why is this run slow? From profiler traces of one or many ranks",
+	.summary = "why is this run slow? From profiler traces of one or many ranks, or its log",
 	.operands = "TRACE...",
 	.description =
 		"Measures where the time of the steps goes and ranks what costs it: exposed "
@@ -84,6 +86,10 @@ const lk_verb lk_explain_verb = {
 		"TensorFlow on GPUs (.xplane.pb), Nsight Systems (SQLite) and rocprofv3 (JSON, "
 		"rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
 		"it.\n\n"
+		"Logs are read too, where no trace is given: of Megatron-LM, torchtitan, NeMo, the "
+		"HuggingFace Trainer, axolotl, ms-swift, DeepSpeed, torchtune, verl, MaxText and "
+		"others, metrics of W&B (CSV), TensorBoard and MLflow, tables of nvidia-smi and "
+		"DCGM, or a folder of them; - is standard input.\n\n"
 		"Measures and their names are those of HolisticTraceAnalysis (compute_time, "
 		"idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
 		"those of nsys stats. With --steps all the numbers can be compared with HTA's.",

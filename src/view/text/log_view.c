@@ -85,19 +85,24 @@ static void put_log_steps(const lk_run_log *log, FILE *out) {
 		        100 * log->drift);
 }
 
-/* The slowest of the slow steps, those of one line. */
-static void put_slow_steps(const lk_run_log *log, FILE *out) {
-	enum { SHOWN = 5 };
-	char time[32];
+/* The slow steps, the first ones by number. */
+static lk_status put_slow_steps(const lk_run_log *log, FILE *out, lk_error *err) {
+	enum { SHOWN = 5, LABEL = 13 };
+	char line[400], time[32];
 	int shown = 0;
-	if (log->slow_count == 0) return;
-	fprintf(out, "slow steps   %d of %d took more than 1.5 times the median, %.1f %% of the time:",
-	        log->slow_count, log->step_count - log->first_count, 100 * log->slow_share);
+	if (log->slow_count == 0) return LK_OK;
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "%d of %d took more than 1.5 times the median, %.1f %% of the time:",
+	            log->slow_count, log->step_count - log->first_count, 100 * log->slow_share);
 	for (int i = 0; i < log->step_count && shown < SHOWN; i++)
 		if (log->steps[i].slow)
-			fprintf(out, "%s %lld (%s)", shown++ ? "," : "", (long long)log->steps[i].number,
-			        lk_format_seconds(log->steps[i].seconds, time, sizeof time));
-	fputs(log->slow_count > SHOWN ? ", ...\n" : "\n", out);
+			lk_text_add(&text, "%s %lld (%s)", shown++ ? "," : "", (long long)log->steps[i].number,
+			            lk_format_seconds(log->steps[i].seconds, time, sizeof time));
+	if (log->slow_count > SHOWN) lk_text_add(&text, ", ...");
+	fputs("slow steps   ", out);
+	LK_TRY(lk_put_wrapped(line, LABEL, LABEL, out, err));
+	fputc('\n', out);
+	return LK_OK;
 }
 
 static void put_log_speed(const lk_run_log *log, FILE *out) {
@@ -147,7 +152,7 @@ static lk_status put_log_devices(const lk_run_log *log, FILE *out, lk_error *err
 	return LK_OK;
 }
 
-static lk_status put_log_job(const lk_run_log *log, FILE *out) {
+static void put_log_job(const lk_run_log *log, FILE *out) {
 	const struct {
 		int64_t number;
 		const char *noun;
@@ -161,7 +166,6 @@ static lk_status put_log_job(const lk_run_log *log, FILE *out) {
 		before = ", ";
 	}
 	if (*before == ',') fputc('\n', out);
-	return LK_OK;
 }
 
 static lk_status log_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
@@ -169,11 +173,11 @@ static lk_status log_view_write_text(const void *what, bool colour, FILE *out, l
 	LK_TRY(lk_put_safe(log->source, out, err));
 	fputs("\n\n", out);
 	put_log_steps(log, out);
-	put_slow_steps(log, out);
+	LK_TRY(put_slow_steps(log, out, err));
 	put_log_speed(log, out);
 	put_log_memory(log, out);
 	LK_TRY(put_log_devices(log, out, err));
-	LK_TRY(put_log_job(log, out));
+	put_log_job(log, out);
 	if (log->part_count > 0) {
 		static const lk_columns columns = {"parts", &part_record, .people = true};
 		fputc('\n', out);
