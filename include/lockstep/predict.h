@@ -336,9 +336,9 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
  * (lockstep/emit.h): the target is `emit` of its request. Texts live as long as the prediction.
  * LK_ERR_INPUT: the framework cannot run it, or the request has no target. */
 lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err);
-/* Write rows for --calibration with which kernels and host take so much longer, or less, that this job
- * takes what was measured, to the request's `calibrated`. LK_ERR_INPUT: the request has none; LK_ERR_IO;
- * LK_ERR_MEMORY. */
+/* Write rows for --calibration with which kernels and host take so much longer, or less, that this
+ * job takes what was measured, to a file; for a request with `calibrated`. LK_ERR_INPUT: no step was
+ * measured; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
                                        lk_error *err);
 /* Free a prediction and everything it points to; accepts NULL. */
