@@ -5,16 +5,18 @@
 
 Instructions of the whole process, counted by valgrind's callgrind, which no load changes. Each axis doubles one number of a
 prediction and keeps the others; --points takes the first N numbers of each. --against says where a count is more than 30 % off
-the one in the table of a page (exit status 1). The table goes to standard output as Markdown.
+the one in the table of a page (exit status 1); so is growth steeper than the power 1.1. The table goes to standard output as Markdown.
 """
 import argparse
 import json
+import math
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
+STEEPEST = 1.1  # growth of instructions, as a power of what grows
 GPT = ["--model", "gpt3-175b", "--gpu", "h800-sxm", "--tp", "8", "--mbs", "1", "--seq", "2048"]
 
 
@@ -51,11 +53,21 @@ def microbatches(n, folder):
     return GPT + ["--gpus", "128", "--pp", "16", "--gbs", str(n)]
 
 
+def microbatches_of(schedule):
+    """Those of a mixture of experts in one schedule."""
+    def words(n, folder):
+        return ["--model", network(folder), "--gpu", "h100-sxm", "--gpus", "32", "--tp", "1", "--pp", "4", "--ep", "8", "--mbs", "1",
+                "--gbs", str(8 * n), "--seq", "4096", "--schedule", schedule, *(["--vp", "2"] if schedule == "interleaved" else [])]
+    return words
+
+
 AXES = [("GPUs", gpus, [256, 1024, 4096, 16384, 65536, 131072]),
         ("layers", layers, [16, 32, 64, 128, 256, 512]),
         ("layers, 4 stages", layers_in_stages, [16, 32, 64, 128, 256, 512]),
         ("experts", experts, [8, 16, 32, 64, 128, 256]),
-        ("micro-batches", microbatches, [64, 128, 256, 512, 1024, 2048, 4096])]
+        ("micro-batches", microbatches, [64, 128, 256, 512, 1024, 2048, 4096])] + [
+            (f"micro-batches, {schedule}, experts", microbatches_of(schedule), [256, 1024, 4096])
+            for schedule in ("interleaved", "zb-v", "dualpipev")]
 
 
 def instructions(program, words):
@@ -71,7 +83,7 @@ def instructions(program, words):
 def picture(curves):
     """Both axes logarithmic to base 2: times the first number, against millions of instructions."""
     width, height, left, bottom, top = 640, 360, 60, 44, 16
-    colours = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b"]
+    colours = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#17becf"]
     most_x = max(xs[-1] / xs[0] for _, xs, _ in curves)
     most_y = max(max(ys) for _, _, ys in curves)
 
@@ -126,6 +138,10 @@ def main():
             curves.append((name, numbers, counts))
             print(f"| {name} | {', '.join(f'{n:,}' for n in numbers)} | {', '.join(f'{c:.1f}' for c in counts)} |", flush=True)
     pathlib.Path(args.picture).write_text(picture(curves))
+    for name, numbers, counts in curves:
+        exponent = math.log(counts[-1] / counts[0]) / math.log(numbers[-1] / numbers[0])
+        if exponent > STEEPEST:
+            sys.exit(f"growth.py: {name}: exponent {exponent:.2f} from {numbers[0]} to {numbers[-1]}, at most {STEEPEST}")
     for (name, numbers, counts), (_, _, shown) in zip(curves, table_of(args.against) if args.against else []):
         for number, count, old in zip(numbers, counts, shown):
             if not 1 / 1.3 < count / old < 1.3:
