@@ -41,9 +41,11 @@ typedef struct lk_expected {
 	int compared_count;
 	const lk_suspect *suspects; /* the likeliest first */
 	int suspect_count;
-	double unchanged_share;   /* probability that nothing differs: the prediction errs */
-	double other_share;       /* that it is something of which there is no option */
-	int tried;                /* predictions that were made to find the causes */
+	double unchanged_share; /* probability that nothing differs: the prediction errs */
+	double other_share;     /* that it is something of which there is no option */
+	double scaled; /* factor on kernels and host with which the job takes what was measured;
+	                         * 0: not requested */
+	int tried;     /* predictions that were made to find the causes */
 	const char *const *notes; /* what the steps of a log show besides their mean */
 	int note_count;
 } lk_expected;

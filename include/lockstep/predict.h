@@ -179,6 +179,7 @@ typedef struct lk_predict_request {
 	const char *measured;    /* of a run of this job: "7.2 s", "200 tok/s/gpu", "31 % MFU", "73 GiB
 	                            reserved", several with commas; or a log: fills
 	                            lk_prediction.expected */
+	const char *calibrated;  /* with `measured`: a file for lk_predict_write_calibration */
 	const char *emit; /* a target of lk_predict_emit, which also sets the default stack: "axolotl",
 	                     "sbatch:megatron"; NULL: none */
 
@@ -332,6 +333,11 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
  * (lockstep/emit.h): the target is `emit` of its request. Texts live as long as the prediction.
  * LK_ERR_INPUT: the framework cannot run it, or the request has no target. */
 lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err);
+/* Write rows for --calibration with which kernels and host take so much longer, or less, that this job
+ * takes what was measured, to the request's `calibrated`. LK_ERR_INPUT: the request has none; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
+lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
+                                       lk_error *err);
 /* Free a prediction and everything it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 

@@ -171,6 +171,7 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 	lk_predict_defaults(&first);
 	LK_TRY(cli_read(args, &first, &sweep->outputs, &lk_row_predict, team, err));
 	const char *single = first.emit ? "--emit" : lk_step_file_option(&sweep->outputs);
+	if (first.calibrated) single = "--calibrated";
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
@@ -237,7 +238,9 @@ static lk_status predict_emit(const struct sweep *sweep, lk_error *err) {
 static lk_status predict_write(const struct sweep *sweep, lk_error *err) {
 	const lk_outputs *outputs = &sweep->outputs;
 	if (sweep->all.count > 1) LK_TRY(predict_report_sweep(sweep, err));
-	else LK_TRY(lk_predict_write_files(sweep->all.predictions[0], outputs, err));
+	else
+		LK_TRY(
+			lk_row_predict.files(&sweep->all.requests[0], sweep->all.predictions[0], outputs, err));
 	if (sweep->all.count == 1 && sweep->all.requests[0].emit) return predict_emit(sweep, err);
 	LK_TRY(lk_sweep_print(sweep->all.rows, sweep->all.count, outputs->format, outputs->verbose,
 	                      cli_colour(), outputs->path, stdout, err));

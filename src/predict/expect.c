@@ -7,7 +7,9 @@
  * A step time or a size of memory is log-normal around its prediction, with the deviations of both
  * sides of the 80 % range (1.2816 deviations); shares of timed parts are normal; numbers that are
  * no estimates (batch, length, GPUs) agree or do not. docs/method/expected.md has the formulas. */
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,6 +31,7 @@ enum {
 static const double MEMORY = 0.15;       /* deviation in ln where no range is known */
 static const double MEMORY_LEAST = 0.03; /* ... of what other runs hold in addition */
 static const double HELD = 0.1;         /* probability of clocks reported as held without a cause */
+static const double FOUND = 0.002;      /* ln by which a scaled step may miss the measured one */
 static const double OTHER_PRIOR = 0.15; /* odds of a reason that no option says */
 static const double OTHER_MEAN = 0.4;   /* of its effect in ln, which falls off exponentially */
 
@@ -433,6 +436,117 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 	return text ? LK_OK : lk_oom(err);
 }
 
+/* ---- one measured step as a calibration ---- */
+
+/* Kernels and host take `factor` times as long. */
+static void scale_base(lk_constants *constants, double factor) {
+	double *const rates[] = {&constants->gemm_share,        &constants->attention_share,
+	                         &constants->memory_efficiency, &constants->norm_efficiency,
+	                         &constants->expert_efficiency, &constants->graph_expert_efficiency};
+	double *const times[] = {&constants->kernel_floor_s,  &constants->launch_s,
+	                         &constants->graph_launch_s,  &constants->step_overhead_s,
+	                         &constants->expert_launch_s, &constants->graph_step_overhead_s};
+	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) *rates[i] /= factor;
+	for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] *= factor;
+}
+
+static lk_status scaled_step(const struct expecting *e, double factor, double *seconds,
+                             lk_error *err) {
+	const lk_job *job = &e->asked->job;
+	lk_constants constants, plain;
+	lk_step step = {0};
+	lk_step_options options = *e->options;
+	lk_profile_constants(job, &constants);
+	plain = constants;
+	scale_base(&constants, factor);
+	if (lk_job_lists_passes(job)) { /* these are no numbers of the row */
+		constants.memory_efficiency = plain.memory_efficiency;
+		constants.norm_efficiency = plain.norm_efficiency;
+	}
+	options.constants = &constants;
+	options.few = true;
+	lk_status status = lk_step_ask(job, &e->asked->cluster, &options, &step, err);
+	*seconds = step.step_s;
+	lk_step_free(&step);
+	return status;
+}
+
+/* Find the factor with which the job takes `wanted` seconds: its time grows with it. */
+static lk_status find_scale(const struct expecting *e, double wanted, double *factor,
+                            lk_error *err) {
+	enum { HALVINGS = 20 };
+	double low = log(0.1), high = log(10), seconds = 0;
+	for (int i = 0; i < HALVINGS; i++) {
+		double middle = (low + high) / 2;
+		LK_TRY(scaled_step(e, exp(middle), &seconds, err));
+		if (seconds < wanted) low = middle;
+		else high = middle;
+	}
+	*factor = exp((low + high) / 2);
+	if (fabs(log(seconds / wanted)) < FOUND) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--calibrated",
+	        "no factor from 0.1 to 10 on kernels and host makes this job take what was measured");
+	return lk_hint(err, "see the causes without --calibrated");
+}
+
+/* Write the row that replaces that of all steps. */
+static lk_status write_scaled(const lk_prediction *prediction, FILE *out, lk_error *err) {
+	const lk_expected *expected = prediction->expected;
+	lk_calibration rows = {0};
+	lk_constants base = ((const struct lk_answer *)prediction->memory_owner)->base;
+	char source[128], seconds[TEXT];
+	scale_base(&base, expected->scaled);
+	const struct {
+		const char *name;
+		double value;
+	} numbers[] = {
+#define NUMBER(field) {#field, base.field}
+		NUMBER(gemm_share),
+		NUMBER(attention_share),
+		NUMBER(attention_start),
+		NUMBER(memory_efficiency),
+		NUMBER(norm_efficiency),
+		NUMBER(kernel_floor_s),
+		NUMBER(launch_s),
+		NUMBER(graph_launch_s),
+		NUMBER(step_overhead_s),
+		NUMBER(graph_step_overhead_s),
+		NUMBER(expert_launch_s),
+		NUMBER(expert_efficiency),
+		NUMBER(flash_share),
+		NUMBER(graph_expert_efficiency),
+		NUMBER(network_call_s),
+		NUMBER(network_beside),
+#undef NUMBER
+		{"scaled", expected->scaled},
+	};
+	snprintf(source, sizeof source, "a step of %s measured on %d GPUs",
+	         lk_format_seconds(expected->step_time_s, seconds, sizeof seconds), prediction->gpus);
+	lk_calibration_row *row = lk_calibration_add(&rows, "step", "all", "");
+	for (size_t i = 0; row && i < sizeof numbers / sizeof *numbers; i++)
+		lk_calibration_put(row, numbers[i].name, numbers[i].value);
+	if (row) {
+		row->points = 1, row->source = source;
+		lk_calibration_write(&rows, out);
+	}
+	lk_calibration_free(&rows);
+	return row ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
+                                       lk_error *err) {
+	if (!prediction->expected || !(prediction->expected->scaled > 0))
+		return lk_fail(err, LK_ERR_INPUT, "--calibrated", "no step time was measured");
+	FILE *out = fopen(path, "w");
+	if (!out) return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
+	lk_status status = write_scaled(prediction, out, err);
+	if (fclose(out) != 0 && status == LK_OK)
+		status = lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
+	return status;
+}
+
+/* ---- the whole ---- */
+
 /* Read a number, a file that holds no more than one, or what a run wrote. */
 static lk_status read_measured(const char *text, lk_measured *out, lk_error *err) {
 	enum { SENTENCE = 256 };
@@ -478,6 +592,8 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 		if (status == LK_OK) status = fill_suspects(&e, out, err);
 	}
 	if (status == LK_OK) status = fill_verdict(&e, out, err);
+	if (status == LK_OK && request->calibrated && out->step_time_s > 0)
+		status = find_scale(&e, out->step_time_s, &out->scaled, err);
 	if (status == LK_OK) {
 		out->measured = lk_arena_strdup(arena, measured.source ? measured.source : "");
 		out->tried = e.tried;

@@ -41,7 +41,8 @@ static lk_status predict_row_print(const void *answer, const lk_outputs *outputs
 
 static lk_status predict_row_files(const void *request, const void *answer,
                                    const lk_outputs *outputs, lk_error *err) {
-	(void)request;
+	const char *calibrated = ((const lk_predict_request *)request)->calibrated;
+	if (calibrated) LK_TRY(lk_predict_write_calibration(answer, calibrated, err));
 	return lk_predict_write_files(answer, outputs, err);
 }
 
@@ -61,6 +62,7 @@ const lk_verb_row lk_row_predict = {
 	.report = predict_row_report,
 	.emit = predict_row_emit,
 	.yes = predict_row_yes,
+	.paths = {ROW_PLACE(lk_predict_request, calibrated)},
 };
 
 /* ---- simulate ---- */

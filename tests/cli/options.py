@@ -210,6 +210,8 @@ PREDICT = {
     "chakra": [writes(DENSE, "--chakra dir")], "goal": [writes(DENSE, "--goal file.goal")],
     "chakra-times": [tested("chakra.test")], "chakra-host": [tested("chakra.test")],
     "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
+    "measured": [tested("expected.test")],
+    "calibrated": [tested("expected.test")],
     "replace": [refused(DENSE, "--replace optimizer=none.json"), refused(DENSE, "--replace layer=none.json"),
                 refused(DENSE, "--replace optimizer=none.json --emit megatron"),
                 tested("replace.test")],

@@ -27,6 +27,7 @@ static const struct limit {
 	{"step", NULL, "flash_share", 1e-3, 10},
 	{"step", NULL, "network_call_s", 0, 1},
 	{"step", NULL, "network_beside", 0, 100},
+	{"step", NULL, "scaled", 1e-3, 1e3},
 	{"architecture", NULL, "runs", 0, 1e9},
 	{"stack", NULL, "runs", 0, 1e9},
 	{"collective", NULL, "launch_us", 0, 1e5},
