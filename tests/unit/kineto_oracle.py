@@ -17,7 +17,7 @@ BYTES = {'float': 4, 'long': 8, 'long int': 8, 'int': 4, 'signed char': 1, 'unsi
 
 # Functions of Python that are kept, as annotations: rows of a table.
 with open(os.path.join(os.path.dirname(__file__), '../../src/trace/capture/host_names.c')) as table:
-    FUNCTIONS = re.findall(r'\{"([^"]+)", (?:NULL|"([^"]*)"), LK_HOST_\w+\}', table.read().split('python_names[]')[1])
+    FUNCTIONS = re.findall(r'X\("([^"]+)", (?:NULL|"([^"]*)"), LK_HOST_\w+\)', table.read())
 
 
 def kind_of(event):

@@ -72,51 +72,61 @@ static const struct host_name host_names[] = {
 	{"collate", HAS, LK_HOST_PREPARES, NULL},
 };
 
-/* Python functions: the beginning of their name, and what their file's path must have (NULL:
- * anything). */
+/* Python functions: X(beginning of the name, part of the file's path or NULL, work). */
+#define PYTHON_NAMES(X)                                       \
+	X("__next__", "utils/data/dataloader.py", LK_HOST_LOADS)  \
+	X("preprocess", NULL, LK_HOST_PREPARES)                   \
+	X("_preprocess", NULL, LK_HOST_PREPARES)                  \
+	X("pre_process", NULL, LK_HOST_PREPARES)                  \
+	X("read_video", NULL, LK_HOST_PREPARES)                   \
+	X("read_image", NULL, LK_HOST_PREPARES)                   \
+	X("load_image", NULL, LK_HOST_PREPARES)                   \
+	X("load_video", NULL, LK_HOST_PREPARES)                   \
+	X("load_audio", NULL, LK_HOST_PREPARES)                   \
+	X("pil_loader", NULL, LK_HOST_PREPARES)                   \
+	X("decode_", "image", LK_HOST_PREPARES)                   \
+	X("decode_", "video", LK_HOST_PREPARES)                   \
+	X("collate", NULL, LK_HOST_PREPARES)                      \
+	X("default_collate", NULL, LK_HOST_PREPARES)              \
+	X("tokenize", NULL, LK_HOST_PREPARES)                     \
+	X("_tokenize", NULL, LK_HOST_PREPARES)                    \
+	X("batch_encode", "token", LK_HOST_PREPARES)              \
+	X("_batch_encode", "token", LK_HOST_PREPARES)             \
+	X("encode", "token", LK_HOST_PREPARES)                    \
+	X("_encode", "token", LK_HOST_PREPARES)                   \
+	X("apply_chat_template", NULL, LK_HOST_PREPARES)          \
+	X("__call__", "tokenization", LK_HOST_PREPARES)           \
+	X("__call__", "image_process", LK_HOST_PREPARES)          \
+	X("__call__", "feature_extraction", LK_HOST_PREPARES)     \
+	X("__call__", "/processing_", LK_HOST_PREPARES)           \
+	X("__call__", "torchvision/transforms", LK_HOST_PREPARES) \
+	X("__call__", "albumentations", LK_HOST_PREPARES)         \
+	X("_compile", "torch/_dynamo", LK_HOST_ONCE)              \
+	X("compile", "torch/_inductor", LK_HOST_ONCE)             \
+	X("compile", "triton/", LK_HOST_ONCE)                     \
+	X("_bench", "triton/", LK_HOST_ONCE)                      \
+	X("benchmark_all_configs", NULL, LK_HOST_ONCE)            \
+	X("autotune", NULL, LK_HOST_ONCE)                         \
+	X("_jit_compile", "cpp_extension", LK_HOST_ONCE)          \
+	X("backend_compile", "jax", LK_HOST_ONCE)                 \
+	X("capture_model", NULL, LK_HOST_ONCE)                    \
+	X("capture_begin", "cuda/graphs.py", LK_HOST_ONCE)        \
+	X("warmup", NULL, LK_HOST_ONCE)
+
 static const struct {
 	const char *function, *path;
 	unsigned work;
 } python_names[] = {
-	{"__next__", "utils/data/dataloader.py", LK_HOST_LOADS},
-	{"preprocess", NULL, LK_HOST_PREPARES},
-	{"_preprocess", NULL, LK_HOST_PREPARES},
-	{"pre_process", NULL, LK_HOST_PREPARES},
-	{"read_video", NULL, LK_HOST_PREPARES},
-	{"read_image", NULL, LK_HOST_PREPARES},
-	{"load_image", NULL, LK_HOST_PREPARES},
-	{"load_video", NULL, LK_HOST_PREPARES},
-	{"load_audio", NULL, LK_HOST_PREPARES},
-	{"pil_loader", NULL, LK_HOST_PREPARES},
-	{"decode_", "image", LK_HOST_PREPARES},
-	{"decode_", "video", LK_HOST_PREPARES},
-	{"collate", NULL, LK_HOST_PREPARES},
-	{"default_collate", NULL, LK_HOST_PREPARES},
-	{"tokenize", NULL, LK_HOST_PREPARES},
-	{"_tokenize", NULL, LK_HOST_PREPARES},
-	{"batch_encode", "token", LK_HOST_PREPARES},
-	{"_batch_encode", "token", LK_HOST_PREPARES},
-	{"encode", "token", LK_HOST_PREPARES},
-	{"_encode", "token", LK_HOST_PREPARES},
-	{"apply_chat_template", NULL, LK_HOST_PREPARES},
-	{"__call__", "tokenization", LK_HOST_PREPARES},
-	{"__call__", "image_process", LK_HOST_PREPARES},
-	{"__call__", "feature_extraction", LK_HOST_PREPARES},
-	{"__call__", "/processing_", LK_HOST_PREPARES},
-	{"__call__", "torchvision/transforms", LK_HOST_PREPARES},
-	{"__call__", "albumentations", LK_HOST_PREPARES},
-	{"_compile", "torch/_dynamo", LK_HOST_ONCE},
-	{"compile", "torch/_inductor", LK_HOST_ONCE},
-	{"compile", "triton/", LK_HOST_ONCE},
-	{"_bench", "triton/", LK_HOST_ONCE},
-	{"benchmark_all_configs", NULL, LK_HOST_ONCE},
-	{"autotune", NULL, LK_HOST_ONCE},
-	{"_jit_compile", "cpp_extension", LK_HOST_ONCE},
-	{"backend_compile", "jax", LK_HOST_ONCE},
-	{"capture_model", NULL, LK_HOST_ONCE},
-	{"capture_begin", "cuda/graphs.py", LK_HOST_ONCE},
-	{"warmup", NULL, LK_HOST_ONCE},
+#define PYTHON_ROW(function, path, work) {function, path, work},
+	PYTHON_NAMES(PYTHON_ROW)
+#undef PYTHON_ROW
 };
+
+/* Profiles with stacks have many functions; a bit of their first letters tells that most have no
+ * row. */
+#define PYTHON_SUM(text)                ((text)[0] * 5 + (text)[1] * 11 + (text)[2])
+#define PYTHON_BIT(text)                (UINT64_C(1) << (PYTHON_SUM(text) & 63))
+#define PYTHON_OR(function, path, work) | PYTHON_BIT(function)
 
 static bool row_fits(const struct host_name *row, const char *name) {
 	if (row->but && strcasestr(name, row->but)) return false;
@@ -130,7 +140,7 @@ unsigned lk_python_work(const char *name, size_t length) {
 	if (at < 3 || name[at - 2] != ':' || name[at - 3] != ')') return 0; /* built in, or a module */
 	const char *function = name + at;
 	size_t size = length - at;
-	if (size < 2) return 0;
+	if (size < 3 || !((UINT64_C(0) PYTHON_NAMES(PYTHON_OR)) & PYTHON_BIT(function))) return 0;
 	if (size >= 8 && memcmp(function, "compiled", 8) == 0) return 0; /* it runs */
 	for (size_t i = 0; i < sizeof python_names / sizeof *python_names; i++) {
 		const char *row = python_names[i].function;
