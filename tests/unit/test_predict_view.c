@@ -496,6 +496,7 @@ static void test_json(void **state) {
 	                                   "phases",
 	                                   "memory",
 	                                   "layout",
+	                                   "found",
 	                                   "assumptions",
 	                                   "understood",
 	                                   "ignored",
