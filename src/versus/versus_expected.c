@@ -21,7 +21,7 @@ static bool stage_is_measured(const lk_step *step, const lk_explanation *measure
 	return !any;
 }
 
-static lk_status show_track(lk_shown *shown, const lk_timeline *timeline, uint32_t track,
+static lk_status show_track(lk_shown_ranks *shown, const lk_timeline *timeline, uint32_t track,
                             lk_error *err) {
 	const lk_track *of = &timeline->tracks.at[track];
 	LK_TRY(lk_shown_process(shown, of->rank, lk_intern_text(timeline->names, of->process), err));
@@ -29,8 +29,8 @@ static lk_status show_track(lk_shown *shown, const lk_timeline *timeline, uint32
 	                       lk_intern_text(timeline->names, of->name), err);
 }
 
-static lk_status show_slice(lk_shown *shown, const lk_timeline *timeline, const lk_slice *slice,
-                            lk_error *err) {
+static lk_status show_slice(lk_shown_ranks *shown, const lk_timeline *timeline,
+                            const lk_slice *slice, lk_error *err) {
 	const lk_intern *names = timeline->names;
 	lk_shown_slice show = {
 		.pid = timeline->tracks.at[slice->track].rank,
@@ -60,7 +60,8 @@ static lk_status show_slice(lk_shown *shown, const lk_timeline *timeline, const 
 }
 
 static lk_status show_timeline(const lk_step *step, const lk_timeline *timeline,
-                               const lk_explanation *measured, lk_shown *shown, lk_error *err) {
+                               const lk_explanation *measured, lk_shown_ranks *shown,
+                               lk_error *err) {
 	for (uint32_t i = 0; i < timeline->tracks.count; i++)
 		if (stage_is_measured(step, measured,
 		                      lk_rank_stage(step->graph, (uint32_t)timeline->tracks.at[i].rank)))
@@ -76,7 +77,7 @@ static lk_status captures_of(const lk_step *step, const lk_explanation *measured
 	static const lk_read_limits limits = {.shapes = true};
 	lk_timeline *timeline;
 	LK_TRY(lk_step_timeline(step, &timeline, err));
-	lk_shown *shown = lk_shown_new(first, &limits);
+	lk_shown_ranks *shown = lk_shown_new(first, &limits);
 	lk_status status = shown ? show_timeline(step, timeline, measured, shown, err) : lk_oom(err);
 	lk_shown_free(shown);
 	lk_timeline_free(timeline);

@@ -303,12 +303,12 @@ static void rates_tell_all(void **unused) {
  * kernel that suffers more: in one of some hundred jobs the step is then a little longer. The
  * channels of NCCL are held fixed: with faster links it takes more of them, which take more SMs
  * from the kernels (docs/method/contention.md). */
-typedef struct lk_compared {
+typedef struct exact_compared {
 	int all, longer;
-} lk_compared;
+} exact_compared;
 
 static void compare(const lk_drawn *drawn, const char *what, double better, double plain,
-                    lk_compared *compared) {
+                    exact_compared *compared) {
 	compared->all++;
 	compared->longer +=
 		better > plain * (1 + 1e-6); /* beyond what rounding to picoseconds sums to */
@@ -392,7 +392,7 @@ static void better_hardware_is_never_slower(void **unused) {
 	                                       "NCCL_MIN_NCHANNELS=24 NCCL_MAX_NCHANNELS=24"};
 	uint64_t state = 2;
 	lk_drawn drawn;
-	lk_compared compared = {0};
+	exact_compared compared = {0};
 	lk_straggler slow = {.rank = 3, .factor = 1.2};
 	const lk_step_options usual = {0}, late = {.stragglers = &slow, .straggler_count = 1};
 	for (int jobs = 0, count = rounds(judged_elsewhere() ? 200 : 1000, 100000); jobs < count;) {

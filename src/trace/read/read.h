@@ -79,7 +79,7 @@ lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture
  * step, or the events of explained traces. */
 
 /* Captures made of slices: one per process of the timeline, which is a rank. */
-typedef struct lk_shown lk_shown;
+typedef struct lk_shown_ranks lk_shown_ranks;
 
 /* A slice of a timeline; texts are copied. Unknown: 0 and NULL; layer and microbatch -1. */
 typedef struct lk_shown_slice {
@@ -94,16 +94,16 @@ typedef struct lk_shown_slice {
 
 /* `first`: an empty capture, for the first rank; the others follow it (lk_capture.next). NULL when
  * memory runs out. */
-lk_shown *lk_shown_new(lk_capture *first, const lk_read_limits *limits);
-void lk_shown_free(lk_shown *shown); /* not its captures; accepts NULL */
+lk_shown_ranks *lk_shown_new(lk_capture *first, const lk_read_limits *limits);
+void lk_shown_free(lk_shown_ranks *shown); /* not its captures; accepts NULL */
 /* Name a process, "rank 8, stage 1 (represents 4 ranks)". One that names no rank is left out. */
-lk_status lk_shown_process(lk_shown *shown, int64_t pid, const char *name, lk_error *err);
-lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char *name,
+lk_status lk_shown_process(lk_shown_ranks *shown, int64_t pid, const char *name, lk_error *err);
+lk_status lk_shown_thread(lk_shown_ranks *shown, int64_t pid, int64_t tid, const char *name,
                           lk_error *err);
 /* LK_ERR_INPUT: more events than the limits allow. */
-lk_status lk_shown_add(lk_shown *shown, const lk_shown_slice *slice, lk_error *err);
+lk_status lk_shown_add(lk_shown_ranks *shown, const lk_shown_slice *slice, lk_error *err);
 /* Mark the step, if the file is of a predicted one. The caller finishes the captures. */
-lk_status lk_shown_end(lk_shown *shown, lk_error *err);
+lk_status lk_shown_end(lk_shown_ranks *shown, lk_error *err);
 
 /* Add everything of a file of one of these kinds to a new capture and to those that follow it. */
 lk_status lk_timeline_read(lk_stream *in, lk_trace_kind kind, const lk_read_limits *limits,

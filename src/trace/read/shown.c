@@ -22,7 +22,7 @@ struct shown_rank {
 	lk_capture *capture; /* NULL: the process is no rank */
 };
 
-struct lk_shown {
+struct lk_shown_ranks {
 	lk_capture *first;
 	lk_read_limits limits;
 	LK_VEC(struct shown_rank) ranks;
@@ -34,8 +34,8 @@ struct lk_shown {
 	bool simulated; /* operations of a step were seen */
 };
 
-lk_shown *lk_shown_new(lk_capture *first, const lk_read_limits *limits) {
-	lk_shown *shown = calloc(1, sizeof *shown);
+lk_shown_ranks *lk_shown_new(lk_capture *first, const lk_read_limits *limits) {
+	lk_shown_ranks *shown = calloc(1, sizeof *shown);
 	if (!shown) return NULL;
 	shown->first = first;
 	shown->limits = *limits;
@@ -44,12 +44,12 @@ lk_shown *lk_shown_new(lk_capture *first, const lk_read_limits *limits) {
 	return shown;
 }
 
-void lk_shown_free(lk_shown *shown) {
+void lk_shown_free(lk_shown_ranks *shown) {
 	if (shown) lk_vec_free(&shown->ranks);
 	free(shown);
 }
 
-static struct shown_rank *shown_rank_of(lk_shown *shown, int64_t pid) {
+static struct shown_rank *shown_rank_of(lk_shown_ranks *shown, int64_t pid) {
 	if (shown->last < shown->ranks.count && shown->ranks.at[shown->last].pid == pid)
 		return &shown->ranks.at[shown->last];
 	for (size_t i = 0; i < shown->ranks.count; i++)
@@ -57,8 +57,8 @@ static struct shown_rank *shown_rank_of(lk_shown *shown, int64_t pid) {
 	return NULL;
 }
 
-static lk_status shown_name(lk_shown *shown, lk_capture *capture, const char *text, uint32_t *out,
-                            lk_error *err) {
+static lk_status shown_name(lk_shown_ranks *shown, lk_capture *capture, const char *text,
+                            uint32_t *out, lk_error *err) {
 	char shortened[1024];
 	lk_copy(shortened, sizeof shortened, text ? text : "");
 	return lk_capture_name(capture, &shown->limits, shortened, out, err);
@@ -70,7 +70,7 @@ static lk_status shown_lane(lk_capture *capture, bool stream, int64_t tid, uint3
 	return *lane == LK_NONE ? lk_oom(err) : LK_OK;
 }
 
-lk_status lk_shown_process(lk_shown *shown, int64_t pid, const char *name, lk_error *err) {
+lk_status lk_shown_process(lk_shown_ranks *shown, int64_t pid, const char *name, lk_error *err) {
 	int rank, count = 1;
 	const char *represents = strstr(name, "(represents ");
 	struct shown_rank *known = shown_rank_of(shown, pid);
@@ -97,7 +97,7 @@ lk_status lk_shown_process(lk_shown *shown, int64_t pid, const char *name, lk_er
 	return LK_OK;
 }
 
-lk_status lk_shown_thread(lk_shown *shown, int64_t pid, int64_t tid, const char *name,
+lk_status lk_shown_thread(lk_shown_ranks *shown, int64_t pid, int64_t tid, const char *name,
                           lk_error *err) {
 	const struct shown_rank *rank = shown_rank_of(shown, pid);
 	uint32_t lane;
@@ -146,7 +146,7 @@ static unsigned shown_group(const char *label) {
 }
 
 /* Groups of one kind on different stages are different groups. */
-static lk_status note_comm(lk_shown *shown, lk_capture *capture, const lk_shown_slice *slice,
+static lk_status note_comm(lk_shown_ranks *shown, lk_capture *capture, const lk_shown_slice *slice,
                            unsigned kind, uint32_t event, lk_error *err) {
 	char group[64] = "";
 	if (!lk_push(&capture->comms)) return lk_oom(err);
@@ -193,7 +193,7 @@ static int64_t shown_ns(int64_t ps) {
 	return (ps + PS_PER_NS / 2) / PS_PER_NS;
 }
 
-static lk_status shown_put(lk_shown *shown, lk_capture *capture, const lk_shown_slice *slice,
+static lk_status shown_put(lk_shown_ranks *shown, lk_capture *capture, const lk_shown_slice *slice,
                            lk_event *event, unsigned kind, int64_t start_ps, lk_error *err) {
 	int64_t end_ps = start_ps + slice->dur_ps;
 	event->start_ns = shown_ns(start_ps);
@@ -206,7 +206,7 @@ static lk_status shown_put(lk_shown *shown, lk_capture *capture, const lk_shown_
 	return note_kind(capture, slice, kind, id, err);
 }
 
-lk_status lk_shown_add(lk_shown *shown, const lk_shown_slice *slice, lk_error *err) {
+lk_status lk_shown_add(lk_shown_ranks *shown, const lk_shown_slice *slice, lk_error *err) {
 	const struct shown_rank *rank = shown_rank_of(shown, slice->pid);
 	lk_event event = {0};
 	unsigned kind;
@@ -238,7 +238,7 @@ lk_status lk_shown_add(lk_shown *shown, const lk_shown_slice *slice, lk_error *e
 	return LK_OK;
 }
 
-lk_status lk_shown_end(lk_shown *shown, lk_error *err) {
+lk_status lk_shown_end(lk_shown_ranks *shown, lk_error *err) {
 	for (lk_capture *capture = shown->first; capture; capture = capture->next) {
 		lk_event step = {.kind = LK_EVENT_NOTE, .dur_ns = shown_ns(shown->end_ps)};
 		if (capture->world == 0) capture->world = shown->world;

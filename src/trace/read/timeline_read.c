@@ -129,7 +129,7 @@ static lk_status chrome_member(lk_json *json, struct chrome_event *event, lk_err
 	return LK_OK;
 }
 
-static lk_status chrome_take(lk_shown *shown, struct chrome_event *event, lk_error *err) {
+static lk_status chrome_take(lk_shown_ranks *shown, struct chrome_event *event, lk_error *err) {
 	const lk_shown_slice *slice = &event->slice;
 	if (event->phase == 'M' && slice->name && event->title) {
 		if (strcmp(slice->name, "process_name") == 0)
@@ -146,7 +146,7 @@ static lk_status chrome_take(lk_shown *shown, struct chrome_event *event, lk_err
 	return lk_shown_add(shown, slice, err);
 }
 
-static lk_status chrome_events(lk_json *json, lk_shown *shown, struct chrome_event *event,
+static lk_status chrome_events(lk_json *json, lk_shown_ranks *shown, struct chrome_event *event,
                                lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
@@ -172,7 +172,7 @@ static lk_status chrome_events(lk_json *json, lk_shown *shown, struct chrome_eve
 	}
 }
 
-static lk_status chrome_document(lk_json *json, lk_shown *shown, struct chrome_event *event,
+static lk_status chrome_document(lk_json *json, lk_shown_ranks *shown, struct chrome_event *event,
                                  lk_error *err) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, err));
@@ -185,7 +185,7 @@ static lk_status chrome_document(lk_json *json, lk_shown *shown, struct chrome_e
 	}
 }
 
-static lk_status read_chrome(lk_stream *in, lk_shown *shown, lk_error *err) {
+static lk_status read_chrome(lk_stream *in, lk_shown_ranks *shown, lk_error *err) {
 	struct chrome_event *event = calloc(1, sizeof *event);
 	lk_json *json = lk_json_open(in);
 	lk_status status = event && json ? chrome_document(json, shown, event, err) : lk_oom(err);
@@ -226,7 +226,7 @@ struct packet_open {
 };
 
 struct packets {
-	lk_shown *shown;
+	lk_shown_ranks *shown;
 	LK_VEC(struct packet_text) texts[KINDS_OF_TEXT];
 	LK_VEC(struct packet_track) tracks;
 	LK_VEC(struct packet_open) open;
@@ -397,7 +397,7 @@ static void packets_clear(struct packets *packets) {
 }
 
 static lk_status read_perfetto(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
-                               lk_shown *shown, lk_error *err) {
+                               lk_shown_ranks *shown, lk_error *err) {
 	struct packets packets = {.shown = shown, .err = err};
 	uint64_t most =
 		limits->bytes && limits->bytes < TIMELINE_BYTES ? limits->bytes : TIMELINE_BYTES;
@@ -420,7 +420,7 @@ static lk_status read_perfetto(lk_stream *in, const lk_read_limits *limits, lk_c
 
 lk_status lk_timeline_read(lk_stream *in, lk_trace_kind kind, const lk_read_limits *limits,
                            lk_capture *capture, lk_error *err) {
-	lk_shown *shown = lk_shown_new(capture, limits);
+	lk_shown_ranks *shown = lk_shown_new(capture, limits);
 	if (!shown) return lk_oom(err);
 	lk_status status = kind == LK_TRACE_PERFETTO ? read_perfetto(in, limits, capture, shown, err)
 	                                             : read_chrome(in, shown, err);
