@@ -337,8 +337,8 @@ lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_
  * LK_ERR_INPUT: the framework cannot run it, or the request has no target. */
 lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err);
 /* Write rows for --calibration with which kernels and host take so much longer, or less, that this
- * job takes what was measured, to a file; for a request with `calibrated`. LK_ERR_INPUT: no step was
- * measured; LK_ERR_IO; LK_ERR_MEMORY. */
+ * job takes what was measured, to a file; for a request with `calibrated`. LK_ERR_INPUT: no step
+ * was measured; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
                                        lk_error *err);
 /* Free a prediction and everything it points to; accepts NULL. */

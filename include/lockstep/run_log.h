@@ -59,7 +59,7 @@ typedef struct lk_run_log {
 	void *memory_owner;
 } lk_run_log;
 
-/* Whether the request's only path is a log: not a trace, nor several paths, nor a file that measures
+/* Whether the request's only path is a log: not a trace, several paths or a file that measures
  * nothing. LK_ERR_INPUT: one that is named as a log measures nothing; LK_ERR_MEMORY. */
 lk_status lk_run_log_asked(const lk_explain_request *request, bool *asked, lk_error *err);
 /* Read it. LK_ERR_INPUT: it is none; LK_ERR_IO; LK_ERR_MEMORY. */

@@ -417,8 +417,8 @@ static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-/* Keep shapes only if needed: they are most of the names, and only the roofline, the search for slow
- * kernels and a comparison with a job use them, which takes a sixth longer. */
+/* Keep shapes only if needed: they are most of the names and take a sixth longer, and only the
+ * roofline, the search for slow kernels and a comparison with a job use them. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request) {
 	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request) || request->operations,
 	                        .shapes_below = (uint64_t)32 << 20};

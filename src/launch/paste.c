@@ -1,7 +1,7 @@
 /* paste.c: a text that people paste, an issue or a mail: a launch line between prose, perhaps
- * fenced, quoted or after a prompt, with settings of the environment, tables of nvidia-smi and lines
- * of a log. What is no launch line and no setting becomes an empty line, so that what is left is a
- * shell script with the line numbers of the text. */
+ * fenced, quoted or after a prompt, with settings of the environment, tables of nvidia-smi and
+ * lines of a log. What is no launch line and no setting becomes an empty line, so that what is left
+ * is a shell script with the line numbers of the text. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* versus_expected.c: a predicted step as if it had been traced: its timeline becomes captures, which
- * are explained like those of a profiler. So both sides of a comparison are measured by one rule. */
+/* versus_expected.c: a predicted step as if it had been traced: its timeline becomes captures,
+ * which are explained like those of a profiler. So one rule measures both sides of a comparison. */
 #include <stdlib.h>
 
 #include "base/check.h"

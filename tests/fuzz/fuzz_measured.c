@@ -1,5 +1,5 @@
-/* fuzz_measured.c: any bytes are a measured run, whose numbers are finite and agree with one another,
- * or an error with a remedy; so is any text as numbers that people type. */
+/* fuzz_measured.c: any bytes are a measured run, whose numbers are finite and agree with one
+ * another, or an error with a remedy; so is any text as numbers that people type. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

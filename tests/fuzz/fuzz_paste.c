@@ -1,5 +1,5 @@
-/* fuzz_paste.c: any text is a pasted one with a launch line, which stays within it line by line, or an
- * error with a remedy. */
+/* fuzz_paste.c: any text is a pasted one with a launch line, which stays within it line by line, or
+ * an error with a remedy. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

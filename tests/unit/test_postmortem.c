@@ -39,8 +39,8 @@ static void assert_written(const lk_value *value, const char *expected) {
 
 #define PICKLE(text) text, sizeof text - 1
 
-/* pickle.dumps of one value by each protocol, from CPython 3.11. The last ones are by hand: a shared
- * list, a list that grows after it was memoized, LIST and DICT after a mark. */
+/* pickle.dumps of one value by each protocol, from CPython 3.11. The last ones are by hand: a
+ * shared list, a list that grows after it was memoized, LIST and DICT after a mark. */
 static const struct {
 	const char *bytes;
 	size_t size;

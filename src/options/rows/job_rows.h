@@ -127,8 +127,8 @@
 	 "samples are pairs, which a frozen reference reads too; --mbs and --gbs count both sequences " \
 	 "of a pair")}, \
 	{INT("num-labels", JOB(num_labels), "N", 1, 1048576, \
-	 "a classifier: a head of N columns in place of the vocabulary's (num_labels of transformers' " \
-	 "ForSequenceClassification)"), LISTED}, \
+	 "a classifier: a head of N columns in place of the vocabulary's (num_labels of " \
+	 "transformers' ForSequenceClassification)"), LISTED}, \
 	{TEXT("teacher", JOB(teacher), "NAME|FILE", \
 	 "distillation: a frozen network, a preset or config.json, that reads every sequence too"), \
 	 LISTED}, \

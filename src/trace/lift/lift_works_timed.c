@@ -118,8 +118,8 @@ static bool timed_encloses(const lk_works *works, uint32_t outer, uint32_t inner
 	           works->start_ns[outer] + works->duration_ns[outer];
 }
 
-/* Converters write an operation of the host with the time of those that it calls, which depend on it
- * by control: each runs for its own time alone. */
+/* Converters write an operation of the host with the time of those that it calls, which depend on
+ * it by control: each runs for its own time alone. */
 static void timed_find_inner(struct timed *timed) {
 	const lk_works *works = timed->w;
 	for (uint32_t i = 0; i < works->count; i++) {
