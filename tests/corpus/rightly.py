@@ -35,7 +35,7 @@ PUBLISHED = {
 }
 
 # The last one: frameworks refuse such a batch too (AutoModel's StepScheduler).
-NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
+NO_JOB = re.compile("preset of Primus|belong to none of|trains nothing|no model was given|expected a value|diffusion|retrieval|"
                     "drafters|flow_matching|more than training|classifier|(is|are) not modelled|no preset has them|the preset is not "
                     "found|the file .* is not found|wan2|has launched nothing|is in another file|is an argument of the script|"
                     "no training program|the file is not here|launched by another script|of an encoder alone is not modelled|"
