@@ -14,6 +14,7 @@
 #include "lockstep/run_log.h"
 #include "lockstep/stalls.h"
 #include "lockstep/whatif.h"
+#include "measured/measured.h"
 
 /* ---- explain ---- */
 
@@ -57,14 +58,64 @@ static lk_status explain_row_files(const void *request, const void *answer,
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
 }
 
+/* ---- explain with --job of a number, a log or an export: the job's prediction, compared ---- */
+
+/* Whether a request is one of this row: it has a job, and its run is no trace. */
+static lk_status measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err) {
+	*asked = request->job && request->trace_count == 1 && lk_measured_is_number(request->traces[0]);
+	return !request->job || *asked ? LK_OK : lk_run_log_asked(request, asked, err);
+}
+
+static lk_status measured_run_row_ask(const void *request, void **answer, lk_error *err) {
+	const lk_explain_request *explain = request;
+	lk_prediction *found = NULL;
+	lk_asked_job job;
+	LK_TRY(lk_job_asked(explain->job, &job, err));
+	job.request.measured = explain->traces[0];
+	job.request.no_sensitivity = true;
+	lk_status status = lk_predict(&job.request, &found, err);
+	lk_job_asked_free(&job);
+	*answer = found;
+	return status;
+}
+
+/* Tables and timelines are of traces. */
+static lk_status measured_run_row_print(const void *answer, const lk_outputs *outputs, bool colour,
+                                        FILE *out, lk_error *err) {
+	const char *option = outputs->table ? "--table" : outputs->trace ? "--trace" : NULL;
+	if (!option) return lk_row_predict.print(answer, outputs, colour, out, err);
+	lk_fail(err, LK_ERR_INPUT, option, "is of traces, but the run is given as a log or a number");
+	return lk_hint(err, "leave it out, or give the traces of the run");
+}
+
+static lk_status measured_run_row_report(const void *answer, lk_report_form form, const char *path,
+                                         FILE *out, lk_error *err) {
+	return lk_row_predict.report(answer, form, path, out, err);
+}
+
+static void measured_run_row_free(void *answer) {
+	lk_predict_free(answer);
+}
+
+static const lk_verb_row row_measured_run = {
+	.verb = &lk_explain_verb,
+	.defaults = explain_row_defaults,
+	.fill = explain_row_fill,
+	.ask = measured_run_row_ask,
+	.free = measured_run_row_free,
+	.print = measured_run_row_print,
+	.report = measured_run_row_report,
+	.failed_check = ROW_PLACE(lk_prediction, failed_check),
+};
+
 /* Traces have a row of their own only where they come with a job; what else a run leaves is told
  * apart by its content. */
 static lk_status explain_row_instead(const void *request, const lk_verb_row **row, lk_error *err) {
 	const lk_explain_request *r = request;
 	bool is = false;
 	if (r->job) {
-		LK_TRY(lk_measured_run_asked(r, &is, err));
-		if (is) *row = &lk_row_measured_run;
+		LK_TRY(measured_run_asked(r, &is, err));
+		if (is) *row = &row_measured_run;
 		return LK_OK;
 	}
 	LK_TRY(lk_postmortem_asked(r, &is, err));

@@ -91,7 +91,7 @@ extern const lk_verb_row lk_row_predict, lk_row_simulate, lk_row_compose, lk_row
 	lk_row_validate; /* predictions.c */
 extern const lk_verb_row lk_row_plan, lk_row_post_plan, lk_row_rent, lk_row_shard,
 	lk_row_jobs; /* decisions.c; post_plan: plan of a step of post-training */
-/* runs.c; instead of explain: postmortem, run_log, and lk_row_measured_run */
+/* runs.c; instead of explain: postmortem, run_log, and one for measured runs with a job */
 extern const lk_verb_row lk_row_explain, lk_row_postmortem, lk_row_run_log, lk_row_diff,
 	lk_row_whatif, lk_row_replay, lk_row_stalls;
 extern const lk_verb_row lk_row_devices, lk_row_models, lk_row_machines; /* lists.c */
@@ -139,14 +139,6 @@ typedef struct lk_asked_job {
  * does not accept, several jobs, a quotation mark that does not end; LK_ERR_MEMORY. */
 lk_status lk_job_asked(const char *text, lk_asked_job *out, lk_error *err);
 void lk_job_asked_free(lk_asked_job *job); /* accepts one of zeros */
-
-/* ---- explain of what was measured ---- */
-
-/* explain with --job of a log, an export or a number; its answer is an lk_prediction. */
-extern const lk_verb_row lk_row_measured_run;
-/* Whether a request is one of that row: it has a job, and its run is no trace. LK_ERR_IO,
- * LK_ERR_MEMORY. */
-lk_status lk_measured_run_asked(const lk_explain_request *request, bool *asked, lk_error *err);
 
 /* ---- sweeps: the combinations of comma lists of predict ---- */
 
