@@ -226,16 +226,29 @@ static const char *fixes_target(const lk_predict_request *request, const lk_aske
 	return NULL;
 }
 
-/* The change in the framework's words; *fits is false where it cannot run the job. */
+/* Whether a job's memory suffices; `open`: it is not completed yet. */
+static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *err) {
+	const lk_step_options memory = {.memory_only = true, .few = true};
+	lk_step step = {0};
+	lk_status status = open ? lk_job_complete(&asked->job, &asked->cluster, err) : LK_OK;
+	if (status == LK_OK) status = lk_step_ask(&asked->job, &asked->cluster, &memory, &step, err);
+	*fits = status == LK_OK && lk_step_fits(&step) && !lk_step_risky(&step);
+	lk_step_free(&step);
+	return *fits ? LK_OK : trial_refused(status);
+}
+
+/* The change in the framework's words; *fits is false where it cannot run the job. The job becomes
+ * what the framework makes of these words. */
 static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char *target,
-                             const lk_asked *changed, lk_fix *fix, bool *fits, lk_error *err) {
+                             lk_asked *changed, lk_fix *fix, bool *fits, lk_error *err) {
 	const char *words = "";
+	bool other = false;
 	if (target)
 		LK_TRY(lk_emit_changes(arena, target, &wanted->job, &changed->job, &changed->cluster,
-		                       &words, err));
+		                       &words, &other, err));
 	*fits = words != NULL;
 	lk_copy(fix->words, sizeof fix->words, words && strlen(words) < sizeof fix->words ? words : "");
-	return LK_OK;
+	return *fits && other ? trial_fits(changed, true, fits, err) : LK_OK;
 }
 
 /* Whether the changed job fits; if so, its step time. */
@@ -245,16 +258,12 @@ static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *tri
 	const lk_step_options *options = fixer->options;
 	lk_asked asked;
 	lk_step step = {0};
-	lk_step_options memory = {.memory_only = true, .few = true};
 	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
+	if (*fits) LK_TRY(trial_fits(&asked, false, fits, err));
 	if (!*fits) return LK_OK;
-	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, err);
-	*fits = status == LK_OK && lk_step_fits(&step) && !lk_step_risky(&step);
-	lk_step_free(&step);
-	if (!*fits) return trial_refused(status);
 	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
 	if (!*fits) return LK_OK;
-	status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);
+	lk_status status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);
 	*fits = status == LK_OK;
 	if (!*fits) return trial_refused(status);
 	lk_copy(fix->change, sizeof fix->change, trial->made);

@@ -49,10 +49,11 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
                   lk_written *written, lk_emitted *out, lk_error *err);
 
 /* emit_changes.c: what makes `after` of `before` in the framework's own words, settings with "; "
- * between them. NULL: it cannot run `after`, or be told the change; "": its text is the same, or
- * it cannot run `before`. */
+ * between them. NULL: it cannot run `after`, or be told anything of the change; "": its text is the
+ * same, or it cannot run `before`. Where it can be told a part of the change, `after` becomes what
+ * the text states, not completed, and *other is set. */
 lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
-                          const lk_job *after, const lk_cluster *cluster, const char **out,
+                          lk_job *after, const lk_cluster *cluster, const char **out, bool *other,
                           lk_error *err);
 
 /* A text that was read as a job. */

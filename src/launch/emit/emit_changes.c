@@ -88,27 +88,27 @@ static const char *settings_compare(lk_arena *arena, const emit_settings *before
 	return out;
 }
 
-/* The text of a job, NULL where the framework cannot run it; *unsaid: what it cannot be told. */
+/* The text of a job, NULL where the framework cannot run it, and what it cannot be told. */
 static lk_status changes_text(lk_arena *arena, const char *target, const lk_job *job,
-                              const lk_cluster *cluster, const char **text, const char **unsaid,
+                              const lk_cluster *cluster, const char **text, lk_written *written,
                               lk_error *err) {
 	lk_emitted emitted;
-	lk_written written = {.unsaid = ""};
 	lk_error refused = {0};
-	lk_status status = lk_emit(arena, target, job, cluster, &written, &emitted, &refused);
+	*written = (lk_written){.unsaid = ""};
+	lk_status status = lk_emit(arena, target, job, cluster, written, &emitted, &refused);
 	*text = status == LK_OK ? emitted.text : NULL;
-	*unsaid = written.unsaid;
 	return status == LK_OK || status == LK_ERR_INPUT ? LK_OK : lk_fail_as(err, &refused);
 }
 
 lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
-                          const lk_job *after, const lk_cluster *cluster, const char **out,
+                          lk_job *after, const lk_cluster *cluster, const char **out, bool *other,
                           lk_error *err) {
-	const char *from, *to, *lacked, *lacks;
+	const char *from, *to;
+	lk_written was, is;
 	*out = NULL;
-	LK_TRY(changes_text(arena, target, before, cluster, &from, &lacked, err));
-	LK_TRY(changes_text(arena, target, after, cluster, &to, &lacks, err));
-	if (from && to && strcmp(lacked, lacks) != 0) return LK_OK; /* it has no words for the change */
+	*other = false;
+	LK_TRY(changes_text(arena, target, before, cluster, &from, &was, err));
+	LK_TRY(changes_text(arena, target, after, cluster, &to, &is, err));
 	if (!from || !to) {
 		*out = from ? NULL : "";
 		return LK_OK;
@@ -118,5 +118,9 @@ lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *bef
 	    !settings_read(arena, to, &settings[1]))
 		return lk_oom(err);
 	*out = settings_compare(arena, &settings[0], &settings[1]);
-	return *out ? LK_OK : lk_oom(err);
+	if (!*out) return lk_oom(err);
+	*other = strcmp(was.unsaid, is.unsaid) != 0;
+	if (*other && !**out) *out = NULL; /* it has no words for the change */
+	else if (*other) *after = is.job;
+	return LK_OK;
 }
