@@ -122,6 +122,15 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->compiled = site->compiled;
 	key->eager = site->experts_eager;
 	if (!lk_op_is_comm(key->kind)) return;
+	uint32_t product = key->flags & LK_OP_OVERLAPPED ? lk_cost_product_beside(ops, op) : UINT32_MAX;
+	if (product != UINT32_MAX) {
+		key->m = ops->m[product];
+		key->n = ops->n[product];
+		key->k = ops->k[product];
+		key->batch = ops->batch[product];
+		key->flops = ops->bytes[product];
+		key->dtype = ops->dtype[product];
+	}
 	const lk_group_shape *group = lk_site_group(site, graph, op);
 	key->stream = ops->stream[op];
 	key->peers = (uint8_t)(site->peer_same_node[0] | site->peer_same_node[1] << 1);

@@ -109,9 +109,7 @@ static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
-/* The product whose pieces a collective waits for or feeds: the next one after a gather, the last
- * one before a reduction. UINT32_MAX: none near, so nothing is cut. */
-static uint32_t product_beside(const lk_ops *ops, uint32_t op) {
+uint32_t lk_cost_product_beside(const lk_ops *ops, uint32_t op) {
 	enum { NEAR = 8 };
 	bool feeds = ops->kind[op] == LK_OP_ALLGATHER;
 	if (!feeds && ops->kind[op] != LK_OP_REDUCESCATTER) return UINT32_MAX;
@@ -132,7 +130,7 @@ static uint32_t product_beside(const lk_ops *ops, uint32_t op) {
  * The SMs that the reduction holds slow the product. */
 static double pieced_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                              const lk_group_shape *group, double seconds, double taken) {
-	uint32_t product = product_beside(&graph->ops, op);
+	uint32_t product = lk_cost_product_beside(&graph->ops, op);
 	if (product == UINT32_MAX || group->ranks < 2) return seconds;
 	bool gather = graph->ops.kind[op] == LK_OP_ALLGATHER;
 	double pieces = gather ? group->ranks : 4, all;

@@ -11,6 +11,9 @@
 /* Cost of operation `op` of the graph. Never fails; every kind of operation but WAIT and MACRO has
  * a model. */
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
+/* The product whose pieces a pipelined collective waits for or feeds: the next one after a gather,
+ * the last one before a reduction. UINT32_MAX: none is near, so nothing is cut. */
+uint32_t lk_cost_product_beside(const lk_ops *ops, uint32_t op);
 
 /* Create what models derive from the current calibration: every question that prices operations
  * calls this first. LK_ERR_MEMORY. */

@@ -580,6 +580,14 @@ static double pipeline_end(int pieces, double first, double second, bool head_fr
 static void pieces_run_beside_their_product(void **state) {
 	(void)state;
 	const double columns[] = {64, 1024, 16384};
+	lk_error err;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_costs costs;
+	lk_cost_options cached = eager;
+	cached.cache = lk_cost_cache_new();
+	assert_non_null(cached.cache);
+	assert_int_equal(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, &err), LK_OK);
 	for (int i = 0; i < 3; i++) {
 		double n = columns[i], m = 8192, k = 8192, ps = 1e12;
 		lk_op gather = {.kind = LK_OP_ALLGATHER,
@@ -602,14 +610,9 @@ static void pieces_run_beside_their_product(void **state) {
 		enum { WHOLE_GATHER, WHOLE_REDUCE, QUARTER, GATHER, PRODUCT, REDUCE, COUNT };
 		lk_op ops[COUNT] = {gather, reduce, piece, gather, product, reduce};
 		ops[GATHER].flags = ops[REDUCE].flags = LK_OP_OVERLAPPED;
-		lk_error err;
-		lk_arena arena = LK_ARENA_INIT;
-		lk_cluster cluster;
-		lk_costs costs;
 		lk_graph *graph = graph_of(ops, COUNT);
 		lay_out(graph, 1, 8);
 		set_group(graph, LK_GROUP_TP, 8, 1);
-		assert_int_equal(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, &err), LK_OK);
 		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 		double took[COUNT];
 		for (uint32_t op = 0; op < COUNT; op++)
@@ -622,20 +625,19 @@ static void pieces_run_beside_their_product(void **state) {
 		      sms * fmin(took[PRODUCT], 4 * quarter);
 		assert_float_equal(took[PRODUCT] + took[REDUCE],
 		                   fmin(end, took[PRODUCT] + took[WHOLE_REDUCE]), 1e-9);
+		/* a search that knows the collective beside another product asks again */
+		assert_int_equal(lk_costs_build(&arena, graph, &cluster, &cached, &costs, &err), LK_OK);
+		for (uint32_t op = 0; op < COUNT; op++)
+			assert_float_equal((double)lk_costs_get(&costs, 0, op)->duration_ps / ps, took[op], 0);
 		lk_graph_free(graph);
-		lk_arena_free(&arena);
 	}
+	lk_cost_cache_free(cached.cache);
 	lk_op lonely = {.kind = LK_OP_ALLGATHER, .group = LK_GROUP_TP, .name = "gather", .bytes = 1e8};
 	lk_op ops[2] = {lonely, lonely};
 	ops[1].flags = LK_OP_OVERLAPPED;
-	lk_error err;
-	lk_arena arena = LK_ARENA_INIT;
-	lk_cluster cluster;
-	lk_costs costs;
 	lk_graph *graph = graph_of(ops, 2);
 	lay_out(graph, 1, 8);
 	set_group(graph, LK_GROUP_TP, 8, 1);
-	assert_int_equal(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, &err), LK_OK);
 	assert_int_equal(lk_costs_build(&arena, graph, &cluster, &eager, &costs, &err), LK_OK);
 	assert_int_equal(lk_costs_get(&costs, 0, 0)->duration_ps,
 	                 lk_costs_get(&costs, 0, 1)->duration_ps);

@@ -23,6 +23,7 @@ typedef struct edit_change {
 	const char *name, *before, *after;
 	int row;    /* its place among the framework's settings */
 	bool added; /* it may be added where no place has it */
+	bool goes_along;
 } edit_change;
 
 typedef struct edit_work {
@@ -91,7 +92,7 @@ static lk_status edit_add_change(edit_work *work, const char *name, const char *
                                  const char *after, int row, bool added) {
 	bool same = before == after || (before && after && strcmp(before, after) == 0);
 	if (same || work->change_count == CHANGES) return LK_OK;
-	work->changes[work->change_count++] = (edit_change){name, before, after, row, added};
+	work->changes[work->change_count++] = (edit_change){name, before, after, row, added, false};
 	return LK_OK;
 }
 
@@ -99,7 +100,7 @@ static lk_status edit_add_change(edit_work *work, const char *name, const char *
  * first. */
 static bool edit_adds(const lk_key *const *tables, const lk_key *row) {
 	bool fact = row->kind == LK_KEY_FACT && row->fact;
-	if (row->kind == LK_KEY_SKIP || row->direction != LK_READ) return row->kind != LK_KEY_SKIP;
+	if (row->kind == LK_KEY_SKIP || row->direction != LK_READ) return row->direction != LK_READ;
 	const lk_key *first = NULL;
 	for (; fact && *tables; tables++)
 		for (const lk_key *other = *tables; other->path; other++) {
@@ -127,8 +128,12 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 			bool whole = *row->path && !strpbrk(row->path, "*") && !strstr(row->path, ".-");
 			bool network = fact && strcmp(row->fact, "network_name") == 0;
 			if (!whole || network || (row->direction == LK_READ && is[at] && !*is[at])) continue;
+			bool along = row->kind == LK_KEY_SKIP;
+			if (along && (!before || was[at] || !is[at])) continue;
+			int count = work->change_count;
 			LK_TRY(
 				edit_add_change(work, row->path, was[at], is[at], (int)at, edit_adds(tables, row)));
+			if (work->change_count > count) work->changes[count].goes_along = along;
 		}
 	return LK_OK;
 }
@@ -355,8 +360,10 @@ static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error
 			if (!spelt) return lk_oom(err);
 			name = spelt;
 		}
+		size_t made = work->edits.count;
 		LK_TRY(lk_spot_add(work->arena, work->source->text, beside, form, name, value, &work->edits,
 		                   err));
+		if (work->edits.count > made) work->edits.at[made].goes_along = change->goes_along;
 	}
 	return LK_OK;
 }
@@ -368,6 +375,7 @@ static lk_status edit_settle(edit_work *work, int *score, lk_error *err) {
 	LK_TRY(edit_score(work, score, err));
 	for (size_t i = work->edits.count; i-- > 0;) {
 		int without;
+		if (work->edits.at[i].goes_along) continue;
 		work->edits.at[i].made = false;
 		LK_TRY(edit_score(work, &without, err));
 		if (without <= *score) *score = without;
@@ -381,6 +389,10 @@ static lk_status edit_settle(edit_work *work, int *score, lk_error *err) {
 		if (with < *score) *score = with;
 		else work->edits.at[i].made = false;
 	}
+	bool alone = true;
+	for (size_t i = 0; i < work->edits.count; i++)
+		alone &= !work->edits.at[i].made || work->edits.at[i].goes_along;
+	for (size_t i = 0; alone && i < work->edits.count; i++) work->edits.at[i].made = false;
 	return LK_OK;
 }
 
