@@ -91,6 +91,22 @@ class Sweep(Table):
         return page(f"{len(self)} combinations, the fastest first", table(keys + ["peak", "step", "tokens/s/GPU", "MFU"], rows), more)
 
 
+class Document:
+    """An answer without a class of its own, as what is left of a run that died, or its log: the keys of its JSON are attributes."""
+
+    def __init__(self, data: Dict[str, Any]) -> None:
+        self.__dict__.update({key: _document(value) for key, value in data.items()})
+
+    def __repr__(self) -> str:
+        return f"Document({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+
+def _document(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Document(value)
+    return [_document(one) for one in value] if isinstance(value, list) else value
+
+
 # ---- plan ----
 
 

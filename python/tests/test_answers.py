@@ -131,6 +131,11 @@ class Equal(unittest.TestCase):
         path = data("trace_small.json")
         self.same(lockstep.explain(path), asked("explain", path))
         self.same(lockstep.explain(path, steps="3-4", rank=0), asked("explain", path, "--steps", "3-4", "--rank", "0"))
+        # What the file is decides who answers, as for the program.
+        for other, job in [("train_small.log", None), ("oom.log", None), ("train_small.log", "gpt2 --gpu a100-sxm-80 --gpus 1")]:
+            answer, said = lockstep.explain(data(other), job=job), asked("explain", data(other), *(["--job", job] if job else []))
+            for key in ("source", "cause", "step_s", "step_time_s"):
+                self.assertEqual(getattr(answer, key, None), said.get(key))
 
     def test_shard(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -65,6 +65,11 @@ lk_status lk_measured_read(const char *path, lk_measured *out, lk_error *err) {
 		folder ? read_folder(&hits, path, 0, err) : read_file(&hits, path, MOST_BYTES, err);
 	if (status == LK_OK) status = lk_hits_result(&hits, path, out, err);
 	lk_hits_close(&hits);
+	if (status == LK_OK && folder && out->step_s <= 0 && out->memory_bytes <= 0) {
+		lk_measured_free(out);
+		lk_fail(err, LK_ERR_INPUT, path, "no file in this folder states steps or memory of a run");
+		return lk_hint(err, "name the file");
+	}
 	return status;
 }
 
