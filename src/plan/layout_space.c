@@ -236,6 +236,10 @@ static void find_lacks(const lk_asked *asked, lk_space *space) {
 	space->no_vp = !lk_emit_states(keys, "vp");
 	space->no_cp = !lk_emit_states(keys, "cp");
 	space->no_ep = !lk_emit_states(keys, "ep");
+	/* verl's keys of such degrees are of its other engines */
+	const char *framework = asked->launch.framework;
+	if (framework && lk_begins_with(framework, "verl") && strcmp(space->stacks[0], "fsdp") == 0)
+		space->no_tp = space->no_pp = space->no_vp = space->no_ep = true;
 	for (int stack = 0; space->framework && stack < space->stack_count; stack++)
 		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
 			lk_job plain = space->base;

@@ -30,8 +30,10 @@ def make_files(program, data, has_mpi):
             with gzip.open(name, "wt") as out:
                 out.write(text)
     shutil.copytree(os.path.join(ROOT, "examples", "lang"), "examples/lang", dirs_exist_ok=True)
-    for source, name in (("examples/llama-3.1-70b/config.json", "config.json"), ("tests/data/runs_small.csv", "llm_runs.csv")):
+    for source, name in (("examples/llama-3.1-70b/config.json", "config.json"), ("tests/data/runs_small.csv", "llm_runs.csv"),
+                         ("tests/data/snapshot.pickle", "snapshot.pickle"), ("tests/data/train_small.log", "train.log")):
         shutil.copy(os.path.join(ROOT, source), name)
+    shutil.copytree(os.path.join(ROOT, "tests", "data", "hang"), "dumps", dirs_exist_ok=True)
     for name in ("before", "after"):
         os.makedirs(name, exist_ok=True)
         source = os.path.join(ROOT, "tests", "data", f"trace_{name}.json")

@@ -399,6 +399,7 @@ EXPLAIN = {
     "cluster": [acts(SMALLTRACE, "--cluster '8 a100-sxm-80'")],
     "pue": [acts(SMALLTRACE + " --gpu h100-sxm", "--pue 1.5"), refused(SMALLTRACE, "--pue 0.5")],
     "carbon": [acts(SMALLTRACE + " --gpu h100-sxm", "--carbon 400")], "price-kwh": [acts(SMALLTRACE + " --gpu h100-sxm", "--price-kwh 0.1")],
+    "job": [acts(BEFORE, "--job 'gpt2 --gpu a100-sxm-80 --gpus 1'"), refused(BEFORE, "--job 'gpt2 \"open'"), tested("versus.test")],
     "strict": [same(BEFORE, "--strict"), tested("explain.test")],
     "threads": [same(BEFORE, "--threads 1")],
     "output": [output(BEFORE, "-o csv")], "table": [output(BEFORE, "--table kernels")], "top": [output(BEFORE, "--top 1")],

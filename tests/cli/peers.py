@@ -45,7 +45,8 @@ message TrackDescriptor {
   optional Ordering process_ordering = 19;
   optional Ordering thread_ordering = 20;
 }
-message DebugAnnotation { optional uint64 name_iid = 1; optional int64 int_value = 4; optional double double_value = 5; }
+message DebugAnnotation { optional uint64 name_iid = 1; optional int64 int_value = 4; optional double double_value = 5;
+  optional string string_value = 6; }
 message TrackEvent {
   enum Type { TYPE_UNSPECIFIED = 0; TYPE_SLICE_BEGIN = 1; TYPE_SLICE_END = 2; TYPE_INSTANT = 3; TYPE_COUNTER = 4; }
   repeated uint64 category_iids = 3;
