@@ -52,9 +52,8 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
  * between them. NULL: it cannot run `after`, or be told anything of the change; "": its text is the
  * same, or it cannot run `before`. Where it can be told a part of the change, `after` becomes what
  * the text states, not completed, and *other is set. */
-lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
-                          lk_job *after, const lk_cluster *cluster, const char **out, bool *other,
-                          lk_error *err);
+lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before, lk_job *after,
+                          const lk_cluster *cluster, const char **out, bool *other, lk_error *err);
 
 /* A text that was read as a job. */
 typedef struct lk_source lk_source;

@@ -100,9 +100,8 @@ static lk_status changes_text(lk_arena *arena, const char *target, const lk_job 
 	return status == LK_OK || status == LK_ERR_INPUT ? LK_OK : lk_fail_as(err, &refused);
 }
 
-lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before,
-                          lk_job *after, const lk_cluster *cluster, const char **out, bool *other,
-                          lk_error *err) {
+lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before, lk_job *after,
+                          const lk_cluster *cluster, const char **out, bool *other, lk_error *err) {
 	const char *from, *to;
 	lk_written was, is;
 	*out = NULL;
