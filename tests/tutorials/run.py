@@ -261,7 +261,7 @@ def check_options(program):
         for number, verb, words in spoken_commands(document.read_text()):
             if verb == "help":
                 continue
-            words = re.sub(r' --job "[^"]*"', " --job", words)  # the options of predict
+            words = re.sub(r''' --job ("[^"]*"|'[^']*')''', " --job", words)  # the options of predict
             options = {re.sub("_", "-", name) for name in re.findall(r"(?<= --)[a-z][a-z0-9_-]*", words)}
             known = {re.sub("_", "-", name) for name in helps.get(verb, ())}
             unknown = [name for name in sorted(options - known) if not (name.startswith("no-") and name[3:] in known)]
