@@ -320,6 +320,15 @@ static int plan_common_gpus(const struct work *work) {
 	return (int)common;
 }
 
+/* A file that states micro-batch and accumulation states the batch of its own layout. */
+static void plan_take_own_batch(lk_asked *asked) {
+	lk_job own = asked->job;
+	if (own.gbs > 0 || own.microbatches <= 0) return;
+	if (lk_job_complete(&own, &asked->cluster, NULL) != LK_OK) return;
+	asked->job.gbs = own.gbs;
+	asked->job.microbatches = 0;
+}
+
 static lk_status plan_take_batches(const lk_plan_request *request, struct work *work,
                                    lk_error *err) {
 	int common = plan_common_gpus(work);
@@ -327,6 +336,7 @@ static lk_status plan_take_batches(const lk_plan_request *request, struct work *
 		lk_predict_request one = request->job;
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_fill_batch(&work->arena, &one, common, &work->asked[i], err));
+		if (work->count == 1) plan_take_own_batch(&work->asked[i]);
 		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
 	return LK_OK;
