@@ -127,6 +127,7 @@ typedef struct lk_versus_cause {
 	double time_off, work_off; /* what remains unexplained, over the step: of time, of work */
 } lk_versus_cause;
 
+/* A traced run beside the prediction of its job. Numbers that are not known are 0 or NAN. */
 typedef struct lk_versus {
 	const lk_prediction *predicted;
 	const char *job;                                      /* as given */
@@ -148,8 +149,9 @@ typedef struct lk_versus {
 	const char *failed_check;
 } lk_versus;
 
-/* lk_explain, and the comparison with the prediction of `job` in lk_explanation.versus. The errors
- * of both. `request->job` is the text of the job, for the command that reproduces the answer. */
+/* lk_explain, and the comparison with the prediction of `job` in lk_explanation.versus.
+ * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY: as of lk_explain and lk_predict. `request->job` is the
+ * text of the job, for the command that reproduces the answer. */
 lk_status lk_versus_explain(const lk_explain_request *request, const lk_predict_request *job,
                             lk_explanation **out, lk_error *err);
 

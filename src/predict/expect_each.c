@@ -21,7 +21,7 @@ static lk_status each_show(const lk_predict_request *request, const lk_asked *as
 	lk_step_options options;
 	lk_step step = {0};
 	lk_asked changed;
-	bool applies;
+	bool applies = false;
 	lk_caused caused = {.arena = &arena,
 	                    .job = &asked->job,
 	                    .measured = &nothing,

@@ -57,6 +57,7 @@ ELSEWHERE = {
     "examples/torch_adam/train.py": "tests/cli/compile_torch.test",
     "tests/answers/check.py": "tests/cli/answers.test",
     "tests/browser/run.sh": "Makefile",
+    "tests/cli/expected_judge.py": "tests/cli/expected_judge.test", "tests/versus/judge.py": "tests/cli/versus.test",
     "tests/cli/dlrm8.py": "tests/cli/dlrm.test", "tests/cli/forms.py": "tests/cli/forms.test", "tests/cli/limits.py": "tests/cli/limits.test",
     "tests/cli/example_files.py": "tests/tutorials/run.py", "tests/cli/run.sh": "Makefile", "tests/cli/same_bytes.py": "tests/cli/same_bytes.sh",
     "tests/corpus/rightly.py": "tests/corpus/check.py",
