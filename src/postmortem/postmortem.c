@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/sort.h"
@@ -171,8 +172,9 @@ static lk_status find_files(lk_mortem *work, mortem_files *files, const char **o
 		} else {
 			struct look look;
 			lk_status looked = look_at(path, &look, err);
-			if (must_tell(work, looked)) return looked;
-			/* What cannot be read has no form: the reader of traces says why. */
+			bool broke = looked == LK_ERR_IO && access(path, R_OK) == 0;
+			if (broke || must_tell(work, looked)) return looked;
+			/* What cannot be opened has no form: the reader of traces says why. */
 			if (looked != LK_OK) look.form = LK_MORTEM_NONE;
 			/* No trace is a pickle: the reader of snapshots says what is wrong with it. */
 			else if (look.form == LK_MORTEM_NONE && look.pickle) look.form = LK_MORTEM_SNAPSHOT;
