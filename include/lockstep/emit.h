@@ -15,9 +15,9 @@ extern "C" {
 #endif
 
 /* The emitted text. It reads back as the same job; where the target cannot express all of it, a
- * note says what a step takes as it is written. What is assumed of the data, and shapes of networks,
- * are in it as LOCKSTEP_NAME=value, which only lockstep reads. Texts live as long as the answer that
- * they come from. */
+ * note says what a step takes as it is written. What is assumed of the data, and shapes of
+ * networks, are in it as LOCKSTEP_NAME=value, which only lockstep reads. Texts live as long as the
+ * answer that they come from. */
 typedef struct lk_emitted {
 	const char *text;
 	const char *const *notes; /* read these before running it: settings that the target cannot
