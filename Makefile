@@ -83,11 +83,11 @@ endif
 
 # --- files ---------------------------------------------------------------------------------------------------------
 # Folders that are programs or libraries of their own; all others make up liblockstep.
-APART_DIRS := src/cli src/mpi src/serve lib/recorder
+APART_DIRS := src/cli src/mpi src/serve src/mcp lib/recorder
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
 LIB_C := $(sort $(filter-out $(APART_DIRS:%=%/%),$(wildcard $(foreach house,$(HOUSES),$(house)/*/*.c $(house)/*/*/*.c))))
 CLI_C := $(sort $(wildcard src/cli/*.c))
-SERVE_C := $(filter-out $(SERVE_ABSENT),$(sort $(wildcard src/serve/*.c)))
+SERVE_C := $(filter-out $(SERVE_ABSENT),$(sort $(wildcard src/serve/*.c src/mcp/*.c)))
 UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 DATA := $(sort $(shell find data -type f 2>/dev/null))
@@ -233,7 +233,7 @@ $(STATIC): $(LIB_O) $(B)/sources
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(LIB_O)
 
-# The server is no part of the library; tests link what they need of it.
+# The servers are no part of the library; tests link what they need of it.
 $(SERVE): $(SERVE_O) $(B)/sources
 	@rm -f $@
 	$(call say,AR)

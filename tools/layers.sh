@@ -100,7 +100,8 @@ view/report:      base system io predict view/table view/timeline view/text
 verbs:            base system io options measured
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
-cli:              base/check.h system/clock.h options verbs/verbs.h serve/serve.h
+mcp:              base system io options verbs
+cli:              base/check.h system/clock.h system/memory.h io/json.h options verbs/verbs.h serve/serve.h mcp/mcp.h
 mpi:              base system cli
 -- lib
 recorder:         io/recording.h

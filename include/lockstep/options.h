@@ -75,6 +75,7 @@ typedef struct lk_outputs {
 	const char *chakra; /* folder of Chakra execution traces */
 	const char *goal;   /* file of a GOAL schedule */
 	const char *resume; /* lockstep-mpi: file of finished parts */
+	const char *fail_if; /* conditions of the answer, one per line */
 	bool chakra_times;  /* with modelled durations */
 	bool chakra_host;   /* with nodes of the host */
 	bool verbose;
@@ -91,6 +92,8 @@ typedef struct lk_verb {
 	size_t request_size;
 	int min_operands, max_operands; /* max -1: any number */
 	bool rest;                      /* words after "--" are passed on, such as launch lines */
+	const char *first; /* the options that most questions need, names separated by blanks; NULL: all
+	                      of them matter alike */
 } lk_verb;
 
 /* The files that an answer was made from, by name; files of a folder one by one. */
@@ -185,6 +188,11 @@ lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known,
  * sweep, low, high, choices, value, group, help}]}}. Kinds: flag, switch, text, lines, int, real,
  * count, choice. Missing values are null. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_verbs_json(const lk_verb *const *verbs, FILE *out, lk_error *err);
+/* Write a verb's options as a JSON Schema (draft 2020-12) of an object with a member for each, for
+ * its operands ("operands", an array of texts) and for a launch line ("launch", its words). Flags
+ * are booleans; numbers may be texts with a suffix ("8k"); lists are texts with commas. LK_ERR_IO;
+ * LK_ERR_MEMORY. */
+lk_status lk_verb_schema(const lk_verb *verb, FILE *out, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -45,8 +45,11 @@ int cli_show(const lk_verb_row *row, const void *request, const void *answer,
 	}
 	if (lk_verb_write(row, request, answer, outputs, cli_colour(), stdout, &err) != LK_OK)
 		return cli_fail(&err);
+	cli_answered();
 	if (outputs->verbose && row->times) row->times(answer, stderr);
-	return !row->yes || row->yes(answer) ? CLI_OK : CLI_NO;
+	char met[LK_MET_SIZE];
+	if (lk_verb_met(row, answer, outputs, met, &err) != LK_OK) return cli_fail(&err);
+	return cli_met(met, !row->yes || row->yes(answer) ? CLI_OK : CLI_NO);
 }
 
 int cli_ask_with(const lk_verb_row *row, lk_args *args, const lk_plan_team *team, bool speaks) {

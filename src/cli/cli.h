@@ -32,7 +32,7 @@ typedef struct cli_command {
 } cli_command;
 
 cli_run cli_predict, cli_plan, cli_explain, cli_compile, cli_record, cli_stalls, cli_serve,
-	cli_html;
+	cli_html, cli_mcp;
 
 /* Asks the verb of a row: reads the request, searches with progress on the terminal, writes the
  * answer. With a team, one of whose processes `speaks`, the work is divided. */
@@ -49,8 +49,16 @@ int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
  * if that build cannot start. */
 void cli_hand_over(char **argv);
 
-/* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
+/* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. Where the answer would
+ * have been JSON on standard output, {"error": ...} is there. */
 int cli_fail(const lk_error *err);
+/* The answer has been written: later errors are lines on standard error alone. */
+void cli_answered(void);
+/* Whether the words of a command line ask for -o json, which also decides it for cli_fail. */
+bool cli_asks_json(int argc, const char *const *argv);
+/* Says that a condition of --fail-if holds ("": none does); returns the exit status then, else
+ * `status`. */
+int cli_met(const char *met, int status);
 /* Fills `request` (NULL: the verb has none) and `outputs` from the options, then checks before any
  * work that a format which needs a file has one, that every file can be put where it is to go, as
  * far as its folder shows, that no two are the same, and that parts are kept (--resume) only by a

@@ -8,13 +8,46 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/view.h"
 
+static bool json_errors;
+
+bool cli_asks_json(int argc, const char *const *argv) {
+	static const char *const spellings[] = {"-ojson", "-o=json", "--output=json"};
+	bool asked = false;
+	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		bool two = strcmp(argv[i], "-o") == 0 || strcmp(argv[i], "--output") == 0;
+		if (two && i + 1 < argc) asked = strcmp(argv[i + 1], "json") == 0;
+		for (size_t k = 0; k < sizeof spellings / sizeof *spellings; k++)
+			asked |= strcmp(argv[i], spellings[k]) == 0;
+	}
+	return json_errors = asked;
+}
+
+void cli_answered(void) {
+	json_errors = false;
+}
+
 int cli_fail(const lk_error *err) {
 	char line[2048];
+	lk_json_writer w;
 	fprintf(stderr, "lockstep: %s\n", lk_error_text(err, line, sizeof line));
+	if (!json_errors) return CLI_WRONG;
+	lk_json_begin(&w, stdout, false);
+	lk_json_object(&w, NULL);
+	lk_json_put_error(&w, "error", err);
+	lk_json_object_end(&w);
+	lk_json_finish(&w, NULL);
+	json_errors = false; /* one document */
 	return CLI_WRONG;
+}
+
+int cli_met(const char *met, int status) {
+	if (!*met) return status;
+	fprintf(stderr, "lockstep: --fail-if %s\n", met);
+	return CLI_NO;
 }
 
 void cli_warn_failed(const char *failed_check) {

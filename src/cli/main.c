@@ -25,6 +25,7 @@
 #include "lockstep/stalls.h"
 #include "lockstep/validate.h"
 #include "lockstep/whatif.h"
+#include "mcp/mcp.h"
 #include "lockstep/view.h"
 #include "options/defaults.h"
 #include "options/rollout_words.h"
@@ -43,7 +44,7 @@ static const cli_command commands[] = {
 	BOTH(predict), BOTH(plan),     BOTH(explain),   ROW(replay),   ROW(whatif), ROW(diff),
 	ROW(validate), ROW(calibrate), ROW(collective), OWN(compile),  OWN(record), BOTH(stalls),
 	ROW(compose),  ROW(shard),     ROW(rent),       ROW(machines), ROW(jobs),   OWN(serve),
-	OWN(html),     ROW(devices),   ROW(models),     ROW(init),     ROW(doctor),
+	OWN(mcp),      OWN(html),     ROW(devices),   ROW(models),     ROW(init),     ROW(doctor),
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -56,6 +57,7 @@ static const cli_global globals[] = {
 	{"--man", " [VERB]", "manual page, in troff; of lockstep-mpi too"},
 	{"--completion", " SHELL", "completion script for bash, zsh or fish"},
 	{"--verbs", "", "names of the verbs, one a line"},
+	{"--schema", " VERB", "the options of a verb as a JSON Schema"},
 	{NULL, NULL, NULL},
 };
 
@@ -137,6 +139,8 @@ static const char *const main_words[][2] = {
 	{"ui", "serve"},
 	{"gui", "serve"},
 	{"server", "serve"},
+	{"agent", "mcp"},
+	{"agents", "mcp"},
 	{"check", "doctor"},
 	{"report", "html"},
 	{"plot", "predict --charts FILE"},
@@ -163,7 +167,7 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 /* Refuses an option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
 	static const char *const names[] = {"version", "verbs", "man",      "completion",
-	                                    "data",    "help",  "no-config"};
+	                                    "data",    "help",  "no-config", "schema"};
 	enum { NAMES = sizeof names / sizeof *names };
 	lk_error err = {0};
 	const char *near = lk_nearest(word + strspn(word, "-"), names, NAMES);
@@ -209,6 +213,18 @@ static int completion(const char *shell) {
 	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i].verb;
 	return lk_verbs_completion(verbs, lk_candidate, shell, stdout, &err) == LK_OK ? CLI_OK
 	                                                                              : cli_fail(&err);
+}
+
+static int schema(const char *name) {
+	lk_error err = {0};
+	if (!name) {
+		lk_fail(&err, LK_ERR_INPUT, "--schema", "no verb is named");
+		lk_hint(&err, "give one of lockstep --verbs");
+		return cli_fail(&err);
+	}
+	const cli_command *command = main_find(name, &err);
+	if (!command || lk_verb_schema(command->verb, stdout, &err) != LK_OK) return cli_fail(&err);
+	return CLI_OK;
 }
 
 static int list_verbs(void) {
@@ -259,6 +275,7 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
 	/* init and doctor look at these files themselves. */
+	cli_asks_json(argc, argv);
 	config &= command && command->row != &lk_row_init && command->row != &lk_row_doctor;
 	lk_defaults_find(&places);
 	if (!command || (config && lk_defaults_open(places.at, places.count, &defaults, &err) != LK_OK))
@@ -299,6 +316,7 @@ static int main_run(int argc, const char *const *argv, bool config) {
 		return lk_answers_print(stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
+	if (strcmp(word, "--schema") == 0) return schema(next);
 	if (word[0] == '-') return unknown_option(word);
 	return main_run_verb(argc, argv, config);
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "system/clock.h"
+#include "system/memory.h"
 #include "cli/cli.h"
 #include "lockstep/predict.h"
 #include "lockstep/report.h"
@@ -248,6 +249,23 @@ static lk_status predict_write(const struct sweep *sweep, lk_error *err) {
 	return LK_OK;
 }
 
+/* The condition of --fail-if that holds; "": none. */
+static lk_status predict_met(const struct sweep *sweep, char met[LK_MET_SIZE], lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	*met = '\0';
+	if (!sweep->outputs.fail_if) return LK_OK;
+	FILE *out = lk_memory_open(&text, &size);
+	if (!out) return lk_oom(err);
+	lk_status status = lk_sweep_print(sweep->all.rows, sweep->all.count, LK_OUTPUT_JSON, false,
+	                                  false, NULL, out, err);
+	if (!lk_memory_close(out) && status == LK_OK) status = lk_oom(err);
+	if (status == LK_OK)
+		status = lk_conditions_met(sweep->outputs.fail_if, text, size, met, err);
+	free(text);
+	return status;
+}
+
 static int predict_answer(struct sweep *sweep) {
 	lk_error err = {0};
 	if (lk_combinations_rows(&sweep->all) == sweep->all.count) return all_refused(sweep);
@@ -260,8 +278,11 @@ static int predict_answer(struct sweep *sweep) {
 		if (!failed) failed = prediction->failed_check;
 	}
 	cli_warn_failed(failed);
+	char met[LK_MET_SIZE];
 	if (predict_write(sweep, &err) != LK_OK) return cli_fail(&err);
-	return fits ? CLI_OK : CLI_NO;
+	cli_answered();
+	if (predict_met(sweep, met, &err) != LK_OK) return cli_fail(&err);
+	return cli_met(met, fits ? CLI_OK : CLI_NO);
 }
 
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {

@@ -44,11 +44,14 @@ int cli_stalls(lk_args *args) {
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	LK_ASSERT(answer != NULL);
 	int status = CLI_OK;
+	char met[LK_MET_SIZE];
 	if (answer->status) signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the status */
 	if (answer->failure.status) status = cli_fail(&answer->failure);
 	else if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
 	else if (lk_verb_write(row, &request, answer, &outputs, cli_colour(), stdout, &err) != LK_OK)
 		status = cli_fail(&err);
+	else if (lk_verb_met(row, answer, &outputs, met, &err) != LK_OK) status = cli_fail(&err);
+	else status = cli_met(met, status);
 	cli_warn_failed(answer->failed_check);
 	if (answer->status) status = answer->status | CLI_OF_PROGRAM;
 	lk_stalls_free(answer);

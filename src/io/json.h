@@ -119,6 +119,9 @@ void lk_json_put_document(lk_json_writer *writer, const char *key, const char *d
  * for an answer with a failed check (base/check.h; NULL: none) `checked`, false, and
  * `failed_check`. The schemas are in docs/reference/schemas/. */
 void lk_json_put_head(lk_json_writer *writer, const char *schema, const char *failed_check);
+/* Write an error as the member `key`: {"where", "what", "remedy", "text"}; `text` is the line that
+ * the program prints. */
+void lk_json_put_error(lk_json_writer *writer, const char *key, const lk_error *err);
 /* End the document with a newline and flush the file. Reports errors of the file and unclosed
  * objects. */
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err);

@@ -178,6 +178,16 @@ void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *
 	}
 }
 
+void lk_json_put_error(lk_json_writer *writer, const char *key, const lk_error *err) {
+	char line[sizeof *err];
+	lk_json_object(writer, key);
+	lk_json_put_text(writer, "where", err->where);
+	lk_json_put_text(writer, "what", err->what);
+	lk_json_put_text(writer, "remedy", err->hint);
+	lk_json_put_text(writer, "text", lk_error_text(err, line, sizeof line));
+	lk_json_object_end(writer);
+}
+
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err) {
 	if (writer->out_of_memory) return lk_oom(err);
 	putc('\n', writer->file);

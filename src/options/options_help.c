@@ -151,10 +151,27 @@ static void one_option(struct page *page, const lk_option *option) {
 	help_end_line(page);
 }
 
+bool lk_option_is_first(const lk_verb *verb, const lk_option *option) {
+	size_t length = strlen(option->name);
+	const char *at = verb->first;
+	for (; at && (at = strstr(at, option->name)); at += length) {
+		bool begins = at == verb->first || at[-1] == ' ';
+		if (begins && (at[length] == ' ' || at[length] == '\0')) return true;
+	}
+	return false;
+}
+
+/* The options that most questions need, then the others under their headings. */
 static void help_options(struct page *page, const lk_verb *verb) {
+	if (verb->first) heading(page, "Most questions");
+	for (const lk_option *option = verb->options; option && option->name; option++)
+		if (lk_option_is_first(verb, option)) one_option(page, option);
+	const char *group = verb->options && !verb->options->group ? "Options" : NULL;
 	for (const lk_option *option = verb->options; option && option->name; option++) {
-		if (option->group || option == verb->options)
-			heading(page, option->group ? option->group : "Options");
+		if (option->group) group = option->group;
+		if (lk_option_is_first(verb, option)) continue;
+		if (group) heading(page, group);
+		group = NULL;
 		one_option(page, option);
 	}
 	if (!lk_verb_sweeps(verb)) return;

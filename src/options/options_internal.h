@@ -19,6 +19,8 @@ bool lk_option_is_path(const lk_option *option);
 /* Writes choices or limits, and whether a comma list is taken: "a, b; list", "1 to 64", "". Returns
  * `out`. */
 char *lk_option_note(const lk_option *option, char *out, size_t size);
+/* Whether the option is one of those that most questions need (lk_verb.first). */
+bool lk_option_is_first(const lk_verb *verb, const lk_option *option);
 /* Whether any option of the verb takes a comma list. */
 bool lk_verb_sweeps(const lk_verb *verb);
 

@@ -19,18 +19,13 @@
 enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
 
 char *lk_error_json(const lk_error *err, size_t *size) {
-	char *text = NULL, line[sizeof *err];
+	char *text = NULL;
 	FILE *out = lk_memory_open(&text, size);
 	lk_json_writer w;
 	if (!out) return NULL;
 	lk_json_begin(&w, out, true);
 	lk_json_object(&w, NULL);
-	lk_json_object(&w, "error");
-	lk_json_put_text(&w, "where", err->where);
-	lk_json_put_text(&w, "what", err->what);
-	lk_json_put_text(&w, "remedy", err->hint);
-	lk_json_put_text(&w, "text", lk_error_text(err, line, sizeof line));
-	lk_json_object_end(&w);
+	lk_json_put_error(&w, "error", err);
 	lk_json_object_end(&w);
 	lk_json_finish(&w, NULL);
 	return lk_memory_text(out, &text);

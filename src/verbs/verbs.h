@@ -119,6 +119,20 @@ lk_status lk_verb_write(const lk_verb_row *row, const void *request, const void 
 /* The check of its own consistency that the answer failed; NULL: none. */
 const char *lk_verb_failed_check(const lk_verb_row *row, const void *answer);
 
+/* ---- --fail-if ---- */
+
+enum { LK_MET_SIZE = 256 };
+
+/* Which of the conditions, one per line, holds of an answer in JSON, with the value that it has:
+ * "step_time_s > 10: 12.3"; "" if none does. A condition is a key, with dots for members and
+ * elements, one of < <= > >= = !=, and a number, "3%", a text, true or false. Of a list of answers
+ * it holds if it does of one. LK_ERR_INPUT: no condition, a key that the answer has not. */
+lk_status lk_conditions_met(const char *conditions, const char *json, size_t size,
+                            char met[LK_MET_SIZE], lk_error *err);
+/* The same of the answer of a row; NULL conditions: "". */
+lk_status lk_verb_met(const lk_verb_row *row, const void *answer, const lk_outputs *outputs,
+                      char met[LK_MET_SIZE], lk_error *err);
+
 /* An option for a file that is made from the simulated step of a prediction; NULL: none is. */
 const char *lk_step_file_option(const lk_outputs *outputs);
 

@@ -157,6 +157,8 @@ const lk_verb lk_plan_verb = {
 				   "MODEL is the same as --model MODEL.\n\n"
 				   "Exit status: 0, 1 nothing fits or meets the budget, 2 the input is wrong.",
 	.options = options,
+	.first = "model gpu gpus cluster gbs seq dtype task qlora optimizer stack tokens "
+			 "zero recompute emit top output",
 	.examples = examples,
 	.request_size = sizeof(lk_plan_request),
 	.min_operands = 0,

@@ -222,6 +222,8 @@ const lk_verb lk_predict_verb = {
 		"MODEL is the same as --model MODEL.\n\n"
 		"Exit status: 0 it fits (of a sweep: a row fits), 1 it does not fit, 2 the input is wrong.",
 	.options = options,
+	.first = "model gpu gpus cluster tp pp ep cp mbs gbs seq dtype zero recompute "
+			 "optimizer task qlora stack tokens emit output",
 	.examples = examples,
 	.request_size = sizeof(lk_predict_request),
 	.min_operands = 0,

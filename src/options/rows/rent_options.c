@@ -159,6 +159,8 @@ const lk_verb lk_rent_verb = {
 				   "budget leave. MODEL is the same as --model MODEL.\n\n"
 				   "Exit status: 0, 1 nothing meets deadline and budget, 2 the input is wrong.",
 	.options = rent_options,
+	.first = "model seq gbs tokens samples dtype task deadline budget most-gpus spot provider "
+			 "region top output",
 	.examples = rent_examples,
 	.request_size = sizeof(lk_rent_request),
 	.min_operands = 0,
