@@ -64,20 +64,20 @@ typedef struct lk_option {
 /* What happens with an answer: its format and its files. The same for all verbs; a verb's table
  * says which it accepts. Not given: zero and NULL. */
 typedef struct lk_outputs {
-	int format;         /* of the choices of --output; mostly an lk_output (view.h) */
-	int table;          /* a single table, of the choices of --table; 0: all */
-	const char *path;   /* file of the answer; NULL standard output */
-	const char *html;   /* file of a report with pictures */
-	const char *charts; /* file of its charts only */
-	const char *trace;  /* file of a timeline */
-	const char *folded; /* file of folded stacks */
-	const char *graph;  /* file of the step graph */
-	const char *chakra; /* folder of Chakra execution traces */
-	const char *goal;   /* file of a GOAL schedule */
-	const char *resume; /* lockstep-mpi: file of finished parts */
+	int format;          /* of the choices of --output; mostly an lk_output (view.h) */
+	int table;           /* a single table, of the choices of --table; 0: all */
+	const char *path;    /* file of the answer; NULL standard output */
+	const char *html;    /* file of a report with pictures */
+	const char *charts;  /* file of its charts only */
+	const char *trace;   /* file of a timeline */
+	const char *folded;  /* file of folded stacks */
+	const char *graph;   /* file of the step graph */
+	const char *chakra;  /* folder of Chakra execution traces */
+	const char *goal;    /* file of a GOAL schedule */
+	const char *resume;  /* lockstep-mpi: file of finished parts */
 	const char *fail_if; /* conditions of the answer, one per line */
-	bool chakra_times;  /* with modelled durations */
-	bool chakra_host;   /* with nodes of the host */
+	bool chakra_times;   /* with modelled durations */
+	bool chakra_host;    /* with nodes of the host */
 	bool verbose;
 } lk_outputs;
 

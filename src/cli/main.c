@@ -44,7 +44,7 @@ static const cli_command commands[] = {
 	BOTH(predict), BOTH(plan),     BOTH(explain),   ROW(replay),   ROW(whatif), ROW(diff),
 	ROW(validate), ROW(calibrate), ROW(collective), OWN(compile),  OWN(record), BOTH(stalls),
 	ROW(compose),  ROW(shard),     ROW(rent),       ROW(machines), ROW(jobs),   OWN(serve),
-	OWN(mcp),      OWN(html),     ROW(devices),   ROW(models),     ROW(init),     ROW(doctor),
+	OWN(mcp),      OWN(html),      ROW(devices),    ROW(models),   ROW(init),   ROW(doctor),
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -166,7 +166,7 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 
 /* Refuses an option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
-	static const char *const names[] = {"version", "verbs", "man",      "completion",
+	static const char *const names[] = {"version", "verbs", "man",       "completion",
 	                                    "data",    "help",  "no-config", "schema"};
 	enum { NAMES = sizeof names / sizeof *names };
 	lk_error err = {0};

@@ -260,8 +260,7 @@ static lk_status predict_met(const struct sweep *sweep, char met[LK_MET_SIZE], l
 	lk_status status = lk_sweep_print(sweep->all.rows, sweep->all.count, LK_OUTPUT_JSON, false,
 	                                  false, NULL, out, err);
 	if (!lk_memory_close(out) && status == LK_OK) status = lk_oom(err);
-	if (status == LK_OK)
-		status = lk_conditions_met(sweep->outputs.fail_if, text, size, met, err);
+	if (status == LK_OK) status = lk_conditions_met(sweep->outputs.fail_if, text, size, met, err);
 	free(text);
 	return status;
 }

@@ -22,7 +22,8 @@ enum { REVISIONS = sizeof revisions / sizeof *revisions };
 static const char instructions[] =
 	"lockstep predicts, explains, plans and prices distributed training of neural networks without "
 	"a GPU. predict: does a job fit, and how long is a step? plan: which layout? explain: why is a "
-	"profiled run slow? rent: which machines? Give jobs by options (model, gpu, gpus, gbs, seq ...) "
+	"profiled run slow? rent: which machines? Give jobs by options (model, gpu, gpus, gbs, seq "
+	"...) "
 	"or as a file or launch line of the training framework (operands, launch). An answer has a "
 	"range; say it.";
 
@@ -126,13 +127,14 @@ static lk_status start_call(struct asked *asked, const char **words, const char 
                             lk_error *err) {
 	lk_mcp_call *call = calloc(1, sizeof *call);
 	if (!call) return lk_oom(err);
-	*call = (lk_mcp_call){.server = asked->server,
-	                      .arena = *asked->arena,
-	                      .id = asked->id,
-	                      .token = lk_json_get(lk_json_get(asked->params, "_meta"), "progressToken"),
-	                      .words = words,
-	                      .uri = uri,
-	                      .json = json};
+	*call =
+		(lk_mcp_call){.server = asked->server,
+	                  .arena = *asked->arena,
+	                  .id = asked->id,
+	                  .token = lk_json_get(lk_json_get(asked->params, "_meta"), "progressToken"),
+	                  .words = words,
+	                  .uri = uri,
+	                  .json = json};
 	*asked->arena = (lk_arena){0};
 	return lk_mcp_call_start(call, err);
 }
@@ -228,8 +230,7 @@ static void answer_request(struct asked *asked, const char *method) {
 
 static void take_notification(struct asked *asked, const char *method) {
 	const lk_value *id = lk_json_get(asked->params, "requestId");
-	if (strcmp(method, "notifications/cancelled") == 0 && id)
-		lk_mcp_call_cancel(asked->server, id);
+	if (strcmp(method, "notifications/cancelled") == 0 && id) lk_mcp_call_cancel(asked->server, id);
 }
 
 static void take_message(struct asked *asked, const lk_value *message) {
@@ -307,8 +308,8 @@ static lk_status read_messages(lk_mcp_server *server, lk_error *err) {
 		if (used < room) continue;
 		char *larger = room < LINE_LIMIT ? realloc(buffer, 2 * room + 1) : NULL;
 		if (!larger) {
-			status = lk_fail(err, LK_ERR_INPUT, "standard input", "a message of more than %zu bytes",
-			                 room);
+			status = lk_fail(err, LK_ERR_INPUT, "standard input",
+			                 "a message of more than %zu bytes", room);
 			break;
 		}
 		buffer = larger;

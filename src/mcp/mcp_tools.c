@@ -9,9 +9,9 @@
 #include "verbs/verbs.h"
 
 static const lk_verb_row *const tools[] = {
-	&lk_row_predict, &lk_row_plan,     &lk_row_explain, &lk_row_whatif, &lk_row_diff,
-	&lk_row_replay,  &lk_row_collective, &lk_row_shard, &lk_row_rent,   &lk_row_jobs,
-	&lk_row_machines, &lk_row_devices, &lk_row_models,
+	&lk_row_predict,  &lk_row_plan,       &lk_row_explain, &lk_row_whatif, &lk_row_diff,
+	&lk_row_replay,   &lk_row_collective, &lk_row_shard,   &lk_row_rent,   &lk_row_jobs,
+	&lk_row_machines, &lk_row_devices,    &lk_row_models,
 };
 enum { TOOLS = sizeof tools / sizeof *tools };
 
@@ -192,8 +192,7 @@ static lk_status add_option(struct words *words, const lk_verb_row *row, const c
 	for (size_t i = 0; i < value->count; i++) {
 		const char *text = text_of(&value->items[i]);
 		if (!text) return fail_form(words, key, "an array of texts or numbers");
-		if (lines)
-			LK_TRY(words_add(words, lk_arena_printf(words->arena, "--%s=%s", key, text)));
+		if (lines) LK_TRY(words_add(words, lk_arena_printf(words->arena, "--%s=%s", key, text)));
 		else if (!(list = lk_arena_printf(words->arena, "%s%s%s", list, i ? "," : "", text)))
 			return lk_oom(words->err);
 	}

@@ -13,8 +13,8 @@ struct script {
 };
 
 /* The options of the program itself, which precede the verb. */
-static const char *const globals[] = {"--help",       "--version", "--verbs", "--man",
-                                      "--completion", "--data",    NULL};
+static const char *const globals[] = {"--help", "--version",    "--verbs", "--schema",
+                                      "--man",  "--completion", "--data",  NULL};
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
 /* Writes text inside single quotes of a shell. Characters of `special` get a backslash, as zsh's

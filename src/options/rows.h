@@ -70,11 +70,12 @@
 #define OUT_FILE_OF(name, field, value_, help) LK_OUT_ROW(name, TEXT, field, help), .value = value_
 /* The formats of most answers, and the file that holds one. */
 #define OUT_ANY_FORMAT OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")
-#define OUT_ANY_FILE                                                              \
-	OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')              \
-	}, {                                                                          \
-		LK_OUT_ROW("fail-if", LINES, fail_if,                                     \
-		           "exit status 1 if this holds of the answer, by the keys of -o " \
+#define OUT_ANY_FILE                                                                           \
+	OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')                           \
+	}                                                                                          \
+	, {                                                                                        \
+		LK_OUT_ROW("fail-if", LINES, fail_if,                                                  \
+		           "exit status 1 if this holds of the answer, by the keys of -o "             \
 		           "json: 'step_time_s > 10', 'memory.0.total_bytes >= 7e10'; several times"), \
 			.value = "CONDITION"
 #define OUT_ANY_ROWS    \

@@ -9,7 +9,15 @@
 #include "system/memory.h"
 #include "verbs/verbs.h"
 
-typedef enum condition_sign { BELOW, AT_MOST, ABOVE, AT_LEAST, EQUAL, UNEQUAL, SIGNS } condition_sign;
+typedef enum condition_sign {
+	BELOW,
+	AT_MOST,
+	ABOVE,
+	AT_LEAST,
+	EQUAL,
+	UNEQUAL,
+	SIGNS
+} condition_sign;
 
 /* The longer of two that begin alike comes first. */
 static const struct {
@@ -76,8 +84,7 @@ static lk_status fail_no_key(const lk_value *object, const char *key, const stru
 	const char *of = strcmp(key, asked->key) != 0 ? " of " : "";
 	lk_fail(err, LK_ERR_INPUT, "--fail-if", "the answer has no %.64s%s%.64s", key, of,
 	        *of ? asked->key : "");
-	if (object->kind == LK_JSON_OBJECT)
-		return lk_hint_names(err, key, object->keys, object->count);
+	if (object->kind == LK_JSON_OBJECT) return lk_hint_names(err, key, object->keys, object->count);
 	if (object->kind == LK_JSON_ARRAY)
 		return lk_hint(err, "give a number below %zu", object->count);
 	return lk_hint(err, "-o json shows its keys");
@@ -154,7 +161,8 @@ static lk_status check_line(const lk_value *answer, const char *line, char met[L
 		const lk_value *one = list ? &answer->items[i] : answer;
 		if (list && lk_json_get(one, "error")) continue; /* a combination that was refused */
 		LK_TRY(check_condition(one, &c, &holds, said, err));
-		if (holds && list) snprintf(met, LK_MET_SIZE, "%.100s: %.100s in row %zu", line, said, i + 1);
+		if (holds && list)
+			snprintf(met, LK_MET_SIZE, "%.100s: %.100s in row %zu", line, said, i + 1);
 		else if (holds) snprintf(met, LK_MET_SIZE, "%.100s: %.100s", line, said);
 	}
 	return LK_OK;
