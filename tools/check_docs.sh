@@ -90,7 +90,7 @@ while read -r place target; do
 done < <(links "${documents[@]}" | grep .)
 
 # What a tool or a test left at the root is not of the sources.
-at_root='\.[a-z-]+|CHANGELOG\.md|CMakeLists\.txt|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|SECURITY\.md|check|demo|mkdocs\.yml|packaging\.mk'
+at_root='\.[a-z-]+|CHANGELOG\.md|CITATION\.cff|CMakeLists\.txt|CONTRIBUTING\.md|LICENSE|Makefile|README\.md|SECURITY\.md|check|demo|mkdocs\.yml|packaging\.mk'
 while read -r file; do
 	complain "$file: the root holds none of these: remove it, or name it in $0"
 done < <(git ls-files 2>/dev/null | grep -v / | grep -vxE "$at_root")

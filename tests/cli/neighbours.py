@@ -14,7 +14,7 @@ DEGREES = ["tp", "pp", "cp", "ep", "mbs", "vp"]
 
 def ask(words):
     done = subprocess.run([program, *words, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.stdout else None
+    return json.loads(done.stdout) if done.returncode < 2 else None
 
 
 def neighbours(words, stack):

@@ -17,7 +17,7 @@ IN_LISTS = {"model", "gpu", "gpus", "gbs", "seq", "dtype", "tp", "pp", "mbs", "z
 def ask(verb, options, *more):
     words = [word for name, value in options.items() for word in ("--" + name, str(value))]
     done = subprocess.run([program, verb, *words, *more, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.stdout else {"failed": done.stderr.strip()}
+    return json.loads(done.stdout) if done.returncode < 2 else {"failed": done.stderr.strip()}
 
 
 def named(answer):

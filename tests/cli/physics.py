@@ -37,7 +37,7 @@ def draw(seed):
 
 def ask(words):
     done = subprocess.run([program, "predict", *words, "--no-fixes", "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.stdout else None
+    return json.loads(done.stdout) if done.returncode < 2 else None
 
 
 def changed(words, **changes):

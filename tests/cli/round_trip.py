@@ -13,7 +13,7 @@ STACKS = ["megatron", "nemo", "megatron", "megatron,torchtitan,deepspeed", "nemo
 
 def ask(words):
     done = subprocess.run([program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.stdout else {"failed": done.stderr.strip()}
+    return json.loads(done.stdout) if done.returncode < 2 else {"failed": done.stderr.strip()}
 
 
 def rows(model, gpu, count, stack):
