@@ -107,6 +107,7 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_v
 	LK_TRY(lk_args_fill(args, 0, request, err));
 	LK_TRY(lk_args_fill_outputs(args, outputs, err));
 	if (row && !lk_args_given(args, "output")) outputs->format = row->format;
+	LK_TRY(lk_conditions_check(outputs->fail_if, err));
 	if (outputs->resume && !team) {
 		lk_fail(err, LK_ERR_INPUT, "--resume", "only lockstep-mpi keeps finished parts");
 		return lk_hint(err, "run mpirun -n K lockstep-mpi %s ..., or leave it out",

@@ -150,6 +150,28 @@ static lk_status check_condition(const lk_value *answer, const struct condition 
 	return lk_hint(err, "numbers have an order; texts, true and false are equal or not");
 }
 
+/* The line at `*at`, which moves to the next; NULL: out of memory. */
+static char *next_line(lk_arena *arena, const char **at) {
+	size_t length = strcspn(*at, "\n");
+	char *line = lk_arena_strndup(arena, *at, length);
+	*at += length + ((*at)[length] == '\n');
+	return line;
+}
+
+lk_status lk_conditions_check(const char *conditions, lk_error *err) {
+	lk_arena arena = {0};
+	struct condition c;
+	lk_status status = LK_OK;
+	const char *at = conditions;
+	if (!conditions) return LK_OK;
+	do {
+		const char *line = next_line(&arena, &at);
+		status = line ? read_condition(line, &c, err) : lk_oom(err);
+	} while (status == LK_OK && *at);
+	lk_arena_free(&arena);
+	return status;
+}
+
 static lk_status check_line(const lk_value *answer, const char *line, char met[LK_MET_SIZE],
                             lk_error *err) {
 	struct condition c;
@@ -178,13 +200,10 @@ lk_status lk_conditions_met(const char *conditions, const char *json, size_t siz
 	if (status == LK_OK) status = lk_json_document(&arena, in, &answer, err);
 	lk_stream_close(in);
 	const char *at = conditions;
-	do {
-		size_t length = strcspn(at, "\n");
-		char *line = status == LK_OK ? lk_arena_strndup(&arena, at, length) : NULL;
-		if (line) status = check_line(answer, line, met, err);
-		else if (status == LK_OK) status = lk_oom(err);
-		at += length + (at[length] == '\n');
-	} while (status == LK_OK && *at && !*met);
+	while (status == LK_OK && *at && !*met) {
+		const char *line = next_line(&arena, &at);
+		status = line ? check_line(answer, line, met, err) : lk_oom(err);
+	}
 	lk_arena_free(&arena);
 	return status;
 }

@@ -123,6 +123,8 @@ const char *lk_verb_failed_check(const lk_verb_row *row, const void *answer);
 
 enum { LK_MET_SIZE = 256 };
 
+/* Whether all lines are conditions; NULL: none. LK_ERR_INPUT. */
+lk_status lk_conditions_check(const char *conditions, lk_error *err);
 /* Which of the conditions, one per line, holds of an answer in JSON, with the value that it has:
  * "step_time_s > 10: 12.3"; "" if none does. A condition is a key, with dots for members and
  * elements, one of < <= > >= = !=, and a number, "3%", a text, true or false. Of a list of answers

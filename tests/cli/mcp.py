@@ -135,6 +135,11 @@ stopped = talk(request(1, "tools/call", name="plan", arguments={"model": "llama3
 if 1 in stopped or 2 not in stopped:
     wrong.append(f"cancelled: {stopped}")
 
+late = subprocess.run([program, "mcp", "--seconds", "0.05"], stdout=subprocess.PIPE, text=True,
+                      input=json.dumps(request(1, "tools/call", name="plan", arguments={"model": "llama3.1-405b", "gpu": "h100-sxm", "gpus": 16384, "gbs": 2048})) + "\n")
+if "ended after 0.05 s" not in late.stdout or not json.loads(late.stdout)["result"]["isError"]:
+    wrong.append(f"late: {late.stdout[:300]}")
+
 # What is no message.
 done = subprocess.run([program, "mcp"], input='{"jsonrpc":"2.0"\n[]\n3\n\n{"jsonrpc":"2.0","id":{},"method":"ping"}\n\x00\n', stdout=subprocess.PIPE, text=True)
 codes = [json.loads(line)["error"]["code"] for line in done.stdout.splitlines()]

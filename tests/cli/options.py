@@ -620,7 +620,13 @@ INIT = {name: [tested("init.test")] for name in ("gpu", "stack", "calibration", 
 TABLE = {"predict": PREDICT, "plan": PLAN, "explain": EXPLAIN, "replay": REPLAY, "whatif": WHATIF, "diff": DIFF, "validate": VALIDATE,
          "calibrate": CALIBRATE, "collective": COLLECTIVE, "compile": COMPILE, "record": RECORD, "stalls": STALLS, "compose": COMPOSE,
          "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT, "doctor": LISTS,
+         "mcp": {name: [tested("mcp.test", "mcp.py")] for name in ("workers", "seconds")},
          "html": {name: [tested("html.test")] for name in ("file", "charts")}}
+# Of each verb whose answer conditions read: with the job of --output, what is no condition is refused.
+for _verb in "predict plan explain replay whatif diff validate compose shard rent machines jobs devices models doctor".split():
+    if _verb in TABLE:
+        TABLE[_verb]["fail-if"] = [refused(TABLE[_verb]["output"][0][1], "--fail-if nothing"), tested("conditions.test")]
+TABLE["stalls"]["fail-if"] = [tested("conditions.test")]
 
 # Flags of launch lines that cannot act on this line, and what they would act with.
 LINE = ("--gpu h100-sxm -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 "
