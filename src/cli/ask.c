@@ -43,9 +43,9 @@ int cli_show(const lk_verb_row *row, const void *request, const void *answer,
 		fprintf(stderr, "lockstep: %s\n", refusal);
 		return CLI_WRONG;
 	}
+	cli_answers();
 	if (lk_verb_write(row, request, answer, outputs, cli_colour(), stdout, &err) != LK_OK)
 		return cli_fail(&err);
-	cli_answered();
 	if (outputs->verbose && row->times) row->times(answer, stderr);
 	char met[LK_MET_SIZE];
 	if (lk_verb_met(row, answer, outputs, met, &err) != LK_OK) return cli_fail(&err);

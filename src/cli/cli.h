@@ -52,8 +52,8 @@ void cli_hand_over(char **argv);
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. Where the answer would
  * have been JSON on standard output, {"error": ...} is there. */
 int cli_fail(const lk_error *err);
-/* The answer has been written: later errors are lines on standard error alone. */
-void cli_answered(void);
+/* The answer is about to be written: from now on errors are lines on standard error alone. */
+void cli_answers(void);
 /* Whether the words of a command line ask for -o json, which also decides it for cli_fail. */
 bool cli_asks_json(int argc, const char *const *argv);
 /* Says that a condition of --fail-if holds ("": none does); returns the exit status then, else

@@ -26,7 +26,7 @@ bool cli_asks_json(int argc, const char *const *argv) {
 	return json_errors = asked;
 }
 
-void cli_answered(void) {
+void cli_answers(void) {
 	json_errors = false;
 }
 

@@ -60,6 +60,7 @@ static int run_as_whole(const char *const *files, int count, const lk_compile_re
 		if (one > result) result = one;
 	}
 	lk_status status = LK_OK;
+	cli_answers();
 	if (!memory || (!lk_memory_close(memory) && result != CLI_WRONG))
 		status = lk_fail(&err, LK_ERR_MEMORY, NULL, "out of memory");
 	else if (result != CLI_WRONG && size) status = lk_text_save(text, path, stdout, &err);

@@ -278,8 +278,8 @@ static int predict_answer(struct sweep *sweep) {
 	}
 	cli_warn_failed(failed);
 	char met[LK_MET_SIZE];
+	cli_answers();
 	if (predict_write(sweep, &err) != LK_OK) return cli_fail(&err);
-	cli_answered();
 	if (predict_met(sweep, met, &err) != LK_OK) return cli_fail(&err);
 	return cli_met(met, fits ? CLI_OK : CLI_NO);
 }

@@ -41,6 +41,7 @@ int cli_stalls(lk_args *args) {
 	request.confirm = confirm;
 	request.say = request.recording ? NULL : stalls_say;
 	request.context = &request;
+	cli_answers(); /* standard output is the command's */
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	LK_ASSERT(answer != NULL);
 	int status = CLI_OK;

@@ -259,7 +259,8 @@ def is_honest(got, wanted, kind, on=False):
     whole = all(name in ("out/", "tmp/", "home/") or wanted.files.get(name) == content or (kind == "stat" and content == EMPTY)
                 for name, content in got.files.items())
     status = OWN_STATUS if wanted.status == OWN_STATUS and "ran" in got.files else 2
-    return got.status == status and clear and whole and wanted.out.startswith(got.out) and not kind.startswith("short")
+    told = got.out.startswith(b'{\n  "error": {') and got.out.endswith(b"}\n")  # -o json
+    return got.status == status and clear and whole and (told or wanted.out.startswith(got.out)) and not kind.startswith("short")
 
 
 def points_of(counts, most):
