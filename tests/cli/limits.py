@@ -73,7 +73,7 @@ def answers(work, files, case):
     if done.returncode == 2:
         named = len(lines) == 1 and lines[0].startswith("lockstep: ")
         # compile goes on with other programs, and says what it has of them
-        return None if named and (not out or verb == "compile") else f"{place}: refused with {len(lines)} lines: {said[:300]}"
+        return None if named and (not out or out.startswith('{\n  "error": {') or verb == "compile") else f"{place}: refused with {len(lines)} lines: {said[:300]}"
     if out.startswith(("{", "[")):
         try:
             no_number = []
