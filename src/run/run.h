@@ -1,0 +1,130 @@
+/* run.h: a whole training run: what stops it, what is lost then, how long it takes. One model for
+ * predict, rent and tables of published runs (docs/method/runs.md). */
+#ifndef LK_RUN_RUN_H
+#define LK_RUN_RUN_H
+
+#include <stdbool.h>
+#include "lockstep/error.h"
+
+typedef struct lk_arena lk_arena; /* base/arena.h */
+
+/* Where the time of a run goes. */
+typedef enum lk_run_part {
+	LK_RUN_USEFUL,
+	LK_RUN_CHECKPOINT, /* steps wait for checkpoints */
+	LK_RUN_REPEATED,   /* work since the checkpoint that is loaded */
+	LK_RUN_DETECT,
+	LK_RUN_DIAGNOSE,
+	LK_RUN_SPARES, /* until a machine is free */
+	LK_RUN_RESTART,
+	LK_RUN_REDUCED, /* elastic: what missing replicas would have done */
+	LK_RUN_PLANNED,
+	LK_RUN_PARTS
+} lk_run_part;
+const char *lk_run_part_key(lk_run_part part);
+const char *lk_run_part_label(lk_run_part part);
+
+enum { LK_RUN_CAUSES = 32, LK_RUN_TIERS = 4 };
+
+typedef struct lk_run_cause {
+	const char *key, *label;
+	double per_gpu_h, low, high; /* stops per GPU-hour; of fleets */
+	bool replaces, planned;
+} lk_run_cause;
+typedef struct lk_run_causes {
+	lk_run_cause at[LK_RUN_CAUSES];
+	int count;
+} lk_run_causes;
+
+/* A row of data/runs/recoveries.csv, seconds. */
+typedef struct lk_run_recovery {
+	const char *name, *label;
+	double detect_s, hang_share, hang_s, diagnose_s, replace_s, restart_s, in_place_s;
+	bool elastic;
+} lk_run_recovery;
+
+/* Checkpoints of one kind. */
+typedef struct lk_run_tier {
+	const char *name, *label;
+	double interval_s; /* of training between two; 0: the best */
+	double stall_s;    /* that a step waits for one */
+	double write_s;    /* from its begin until it is safe */
+	double load_s;
+	bool survives; /* the loss of a machine */
+} lk_run_tier;
+
+/* A run. Rates are per hour of the whole job. */
+typedef struct lk_run {
+	double work_s; /* of training alone */
+	double gpus, nodes, replicas;
+	double stops_per_h;    /* unexpected */
+	double replaced_share; /* of them that take a machine with them */
+	double planned_per_h;
+	lk_run_recovery recovery; /* of this job */
+	lk_run_tier tiers[LK_RUN_TIERS];
+	int tier_count;
+	double spares; /* nodes held ready; negative: there is always one */
+	double repair_h;
+	double seed;
+	int samples;
+} lk_run;
+
+/* Read the causes: `text` NULL: typical rates; "low", "typical", "high"; else a table as
+ * data/runs/failures.csv. The arena owns the texts. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
+lk_status lk_run_read_causes(lk_arena *arena, const char *text, lk_run_causes *out, lk_error *err);
+/* Set the rates of a run: of all causes, or, with `node_mtbf_h` above 0, of nodes that fail so
+ * often, for causes that stand in the same proportion; planned stops only without. */
+void lk_run_set_rates(lk_run *run, const lk_run_causes *causes, double node_mtbf_h);
+
+/* Read a recovery by its name, NULL: "replace", for a job of `gpus` GPUs. */
+lk_status lk_run_read_recovery(lk_arena *arena, const char *name, double gpus, lk_run_recovery *out,
+                               lk_error *err);
+/* The state that checkpoints hold, and how fast nodes write it. */
+typedef struct lk_run_state {
+	double bytes, gpus, nodes;
+	double node_gbps;  /* 10^9 bytes/s of a node to shared storage */
+	double interval_s; /* of the last tier if it states none; 0: the best */
+} lk_run_state;
+/* Read "storage", "host:30s+async:30min": kinds of data/runs/checkpoints.csv with intervals; NULL:
+ * storage. */
+lk_status lk_run_read_tiers(lk_arena *arena, const char *text, const lk_run_state *state,
+                            lk_run *out, lk_error *err);
+
+/* ---- closed forms */
+
+/* The interval (seconds of training) with the best goodput for checkpoints that stall `stall_s`, if
+ * the job stops `per_h` times an hour: the minimum of Daly's complete model, which Young's sqrt(2 w
+ * M) approaches. 0: nothing stops it, or nothing is stalled. */
+double lk_run_best_interval(double per_h, double stall_s);
+/* Goodput with the first tier alone and a machine always at hand. Exact for stops that come at
+ * random (Daly 2006, equation 13, with several recovery times) if no stop is planned and the write
+ * is over when the stall is. 0: less than a hundredth. */
+double lk_run_goodput(const lk_run *run);
+/* Whether lk_run_goodput is exact. */
+bool lk_run_is_closed(const lk_run *run);
+/* The variance of the hours lost, per hour of the job: each stop loses its recovery and the work
+ * since the checkpoint, uniform from 0 to the interval. */
+double lk_run_variance(const lk_run *run);
+/* Spares (nodes) with the lowest cost of the run, and those that are enough in 99 of 100 hours:
+ * nodes under repair are Poisson-distributed. */
+void lk_run_best_spares(const lk_run *run, int *cheapest, int *enough);
+
+/* Fill intervals that are open: each tier's best against the stops that it saves from. A faster
+ * tier's interval divides a slower one's, and none is shorter than its write. */
+void lk_run_settle(lk_run *run);
+
+/* ---- run_simulate: every stop of the run, many times. */
+
+typedef struct lk_run_quantiles {
+	double mean, p5, p50, p95;
+} lk_run_quantiles;
+typedef struct lk_run_days {
+	lk_run_quantiles days, goodput, stops; /* of one run */
+	double part_days[LK_RUN_PARTS];        /* means; their sum is the mean of days */
+} lk_run_days;
+
+/* Simulate `samples` runs with settled intervals. Independent of the number of threads.
+ * LK_ERR_INPUT: a run that does not end within a hundred times its work; LK_ERR_MEMORY. */
+lk_status lk_run_simulate(const lk_run *run, lk_run_days *out, lk_error *err);
+
+#endif
