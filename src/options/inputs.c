@@ -15,7 +15,7 @@
  * from writing. */
 static const char *const reading[] = {
 	"model",  "cluster", "config", "script",  "deepspeed_config", "calibration",
-	"prices", "catalog", "stalls", "teacher", "rollout",
+	"prices", "catalog", "stalls", "teacher", "rollout", "run", "failures",
 };
 enum { READING = sizeof reading / sizeof *reading };
 

@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include "lockstep/error.h"
 
-typedef struct lk_arena lk_arena; /* base/arena.h */
-
 /* Where the time of a run goes. */
 typedef enum lk_run_part {
 	LK_RUN_USEFUL,
@@ -24,17 +22,18 @@ typedef enum lk_run_part {
 const char *lk_run_part_key(lk_run_part part);
 const char *lk_run_part_label(lk_run_part part);
 
-enum { LK_RUN_CAUSES = 32, LK_RUN_TIERS = 4 };
+enum {
+	LK_RUN_TIERS = 4,
+	LK_RUN_ROWS = 100,     /* most rows of a table */
+	LK_RUN_SAMPLES = 1000, /* runs that are simulated */
+	LK_RUN_REPAIR_H = 24 /* until a machine is back: the most that fleets report for a backplane */
+};
 
 typedef struct lk_run_cause {
 	const char *key, *label;
 	double per_gpu_h, low, high; /* stops per GPU-hour; of fleets */
 	bool replaces, planned;
 } lk_run_cause;
-typedef struct lk_run_causes {
-	lk_run_cause at[LK_RUN_CAUSES];
-	int count;
-} lk_run_causes;
 
 /* A row of data/runs/recoveries.csv, seconds. */
 typedef struct lk_run_recovery {
@@ -54,7 +53,7 @@ typedef struct lk_run_tier {
 } lk_run_tier;
 
 /* A run. Rates are per hour of the whole job. */
-typedef struct lk_run {
+typedef struct lk_long_run {
 	double work_s; /* of training alone */
 	double gpus, nodes, replicas;
 	double stops_per_h;    /* unexpected */
@@ -67,28 +66,35 @@ typedef struct lk_run {
 	double repair_h;
 	double seed;
 	int samples;
-} lk_run;
+} lk_long_run;
 
-/* Read the causes: `text` NULL: typical rates; "low", "typical", "high"; else a table as
- * data/runs/failures.csv. The arena owns the texts. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
-lk_status lk_run_read_causes(lk_arena *arena, const char *text, lk_run_causes *out, lk_error *err);
-/* Set the rates of a run: of all causes, or, with `node_mtbf_h` above 0, of nodes that fail so
- * often, for causes that stand in the same proportion; planned stops only without. */
-void lk_run_set_rates(lk_run *run, const lk_run_causes *causes, double node_mtbf_h);
+/* What a request says of a run; 0 and NULL: not stated. */
+typedef struct lk_run_words {
+	double gpus, nodes, replicas;
+	/* "low", "typical", "high", or a table as data/runs/failures.csv; NULL: nothing stops it but
+	 * nodes that fail so often, of those causes */
+	const char *failures;
+	double node_mtbf_h;
+	const char *recovery; /* a row of data/runs/recoveries.csv; NULL: "replace" */
+	const char *tiers;    /* rows of data/runs/checkpoints.csv: "host:30s+async:30min"; NULL:
+	                         "storage" */
+	double interval_s;    /* of the last of them if it states none; 0: the best */
+	double bytes;         /* of a checkpoint */
+	double node_gbps;     /* 10^9 bytes/s of a node to shared storage */
+	double spares, repair_h, seed;
+} lk_run_words;
 
-/* Read a recovery by its name, NULL: "replace", for a job of `gpus` GPUs. */
-lk_status lk_run_read_recovery(lk_arena *arena, const char *name, double gpus, lk_run_recovery *out,
-                               lk_error *err);
-/* The state that checkpoints hold, and how fast nodes write it. */
-typedef struct lk_run_state {
-	double bytes, gpus, nodes;
-	double node_gbps;  /* 10^9 bytes/s of a node to shared storage */
-	double interval_s; /* of the last tier if it states none; 0: the best */
-} lk_run_state;
-/* Read "storage", "host:30s+async:30min": kinds of data/runs/checkpoints.csv with intervals; NULL:
- * storage. */
-lk_status lk_run_read_tiers(lk_arena *arena, const char *text, const lk_run_state *state,
-                            lk_run *out, lk_error *err);
+/* Read the tables of this context, so that lk_run_of fails for its words alone. */
+lk_status lk_run_ready(lk_error *err);
+/* Make a run; its work_s is left to the caller. LK_ERR_INPUT: unknown names, a table that cannot be
+ * read; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_run_of(const lk_run_words *words, lk_long_run *out, lk_error *err);
+
+/* A step that computes `step_s`, whose samples storage reads in `read_s` while others are computed
+ * on, and a host hands over in `host_s`. */
+static inline double lk_run_input_step(double step_s, double read_s, double host_s) {
+	return step_s + host_s > read_s ? step_s + host_s : read_s;
+}
 
 /* ---- closed forms */
 
@@ -98,20 +104,20 @@ lk_status lk_run_read_tiers(lk_arena *arena, const char *text, const lk_run_stat
 double lk_run_best_interval(double per_h, double stall_s);
 /* Goodput with the first tier alone and a machine always at hand. Exact for stops that come at
  * random (Daly 2006, equation 13, with several recovery times) if no stop is planned and the write
- * is over when the stall is. 0: less than a hundredth. */
-double lk_run_goodput(const lk_run *run);
+ * is over when the stall is. 0: less than a twentieth. */
+double lk_run_goodput(const lk_long_run *run);
 /* Whether lk_run_goodput is exact. */
-bool lk_run_is_closed(const lk_run *run);
+bool lk_run_is_closed(const lk_long_run *run);
 /* The variance of the hours lost, per hour of the job: each stop loses its recovery and the work
  * since the checkpoint, uniform from 0 to the interval. */
-double lk_run_variance(const lk_run *run);
+double lk_run_variance(const lk_long_run *run);
 /* Spares (nodes) with the lowest cost of the run, and those that are enough in 99 of 100 hours:
  * nodes under repair are Poisson-distributed. */
-void lk_run_best_spares(const lk_run *run, int *cheapest, int *enough);
+void lk_run_best_spares(const lk_long_run *run, int *cheapest, int *enough);
 
 /* Fill intervals that are open: each tier's best against the stops that it saves from. A faster
  * tier's interval divides a slower one's, and none is shorter than its write. */
-void lk_run_settle(lk_run *run);
+void lk_run_settle(lk_long_run *run);
 
 /* ---- run_simulate: every stop of the run, many times. */
 
@@ -119,12 +125,13 @@ typedef struct lk_run_quantiles {
 	double mean, p5, p50, p95;
 } lk_run_quantiles;
 typedef struct lk_run_days {
-	lk_run_quantiles days, goodput, stops; /* of one run */
-	double part_days[LK_RUN_PARTS];        /* means; their sum is the mean of days */
+	lk_run_quantiles days, gpu_days, goodput, stops; /* of one run */
+	double part_days[LK_RUN_PARTS];                  /* means; their sum is the mean of days */
 } lk_run_days;
 
-/* Simulate `samples` runs with settled intervals. Independent of the number of threads.
- * LK_ERR_INPUT: a run that does not end within a hundred times its work; LK_ERR_MEMORY. */
-lk_status lk_run_simulate(const lk_run *run, lk_run_days *out, lk_error *err);
+/* Simulate a run of `count` phases with settled intervals, as often as the first says; spares are
+ * counted in gpu_days. Independent of the number of threads. LK_ERR_INPUT: a run that does not end
+ * within a hundred times its work; LK_ERR_MEMORY. */
+lk_status lk_run_simulate(const lk_long_run *phases, int count, lk_run_days *out, lk_error *err);
 
 #endif

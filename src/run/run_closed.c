@@ -12,7 +12,7 @@
 
 #include "run/run.h"
 
-static const double HOUR = 3600, LEAST_USEFUL = 0.01;
+static const double HOUR = 3600, LEAST_USEFUL = 0.05;
 /* Checkpoints are at least so far apart, s. */
 static const double SHORTEST = 1;
 
@@ -30,7 +30,7 @@ double lk_run_best_interval(double per_h, double stall_s) {
 }
 
 /* Seconds of a stop until the next step, with the load of the checkpoint that it leaves. */
-static double recovery_of(const lk_run *run, bool replaces, bool hangs) {
+static double recovery_of(const lk_long_run *run, bool replaces, bool hangs) {
 	const lk_run_recovery *recovery = &run->recovery;
 	double seconds = hangs ? recovery->hang_s : recovery->detect_s, load = 0;
 	seconds += recovery->diagnose_s;
@@ -41,7 +41,7 @@ static double recovery_of(const lk_run *run, bool replaces, bool hangs) {
 }
 
 /* The mean of f(recovery) over all kinds of stops. */
-static double over_stops(const lk_run *run, double of(double seconds, double number),
+static double over_stops(const lk_long_run *run, double of(double seconds, double number),
                          double number) {
 	double sum = 0, replaced = run->replaced_share, hang = run->recovery.hang_share;
 	for (int kind = 0; kind < 4; kind++)
@@ -65,13 +65,13 @@ static double open_interval(double stops_per_h, const lk_run_tier *tier) {
 	return fmax(lk_run_best_interval(stops_per_h, tier->stall_s), least);
 }
 
-bool lk_run_is_closed(const lk_run *run) {
+bool lk_run_is_closed(const lk_long_run *run) {
 	const lk_run_tier *tier = &run->tiers[0];
 	return run->tier_count == 1 && tier->survives && tier->write_s <= tier->stall_s &&
 	       !run->recovery.elastic && run->spares < 0 && run->planned_per_h == 0;
 }
 
-double lk_run_goodput(const lk_run *run) {
+double lk_run_goodput(const lk_long_run *run) {
 	const lk_run_tier *tier = &run->tiers[0];
 	double lambda = run->stops_per_h / HOUR, interval = open_interval(run->stops_per_h, tier);
 	double wall = interval + tier->stall_s, useful = interval / wall;
@@ -83,12 +83,12 @@ double lk_run_goodput(const lk_run *run) {
 	return useful >= LEAST_USEFUL ? useful : 0;
 }
 
-double lk_run_variance(const lk_run *run) {
+double lk_run_variance(const lk_long_run *run) {
 	double interval = open_interval(run->stops_per_h, &run->tiers[0]);
 	return over_stops(run, lost_squared, interval) / (HOUR * HOUR) * run->stops_per_h;
 }
 
-void lk_run_best_spares(const lk_run *run, int *cheapest, int *enough) {
+void lk_run_best_spares(const lk_long_run *run, int *cheapest, int *enough) {
 	double broken_per_h = run->stops_per_h * run->replaced_share,
 		   broken = broken_per_h * run->repair_h, best = INFINITY, below = 0;
 	int most = (int)fmin(broken + 12 * sqrt(broken) + 20, 1e6);
@@ -115,13 +115,13 @@ void lk_run_best_spares(const lk_run *run, int *cheapest, int *enough) {
 }
 
 /* The share of stops after which a tier is loaded, and not a faster one. */
-static double saved_share(const lk_run *run, int tier) {
+static double saved_share(const lk_long_run *run, int tier) {
 	if (tier > 0 && run->tiers[tier - 1].survives) return 0;
 	double share = tier > 0 ? run->replaced_share : 1;
 	return run->tiers[tier].survives ? share : share - run->replaced_share;
 }
 
-void lk_run_settle(lk_run *run) {
+void lk_run_settle(lk_long_run *run) {
 	for (int i = 0; i < run->tier_count; i++) {
 		lk_run_tier *tier = &run->tiers[i];
 		tier->interval_s = open_interval(run->stops_per_h * saved_share(run, i), tier);

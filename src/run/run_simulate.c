@@ -1,6 +1,7 @@
 /* run_simulate.c: a run stop by stop, many times. Between stops time passes in one step: work and
  * stalls of checkpoints form cycles, a tier's inside of the next slower one's. A stop ends what
- * runs, also a recovery, which then begins again. Stops are a Poisson process (docs/method/runs.md).
+ * runs, also a recovery, which then begins again. Stops are a Poisson process
+ * (docs/method/runs.md).
  *
  * The draws of sample i are a stream of its own, so that any thread may make it. */
 #include <math.h>
@@ -42,11 +43,11 @@ struct repairs {
 };
 
 struct sampled {
-	double days, goodput, stops, part_s[LK_RUN_PARTS];
+	double days, gpu_days, goodput, stops, part_s[LK_RUN_PARTS];
 };
 
 struct course {
-	const lk_run *run;
+	const lk_long_run *run;
 	uint64_t stream, draws;
 	double cycle_s[LK_RUN_TIERS], safe_s[LK_RUN_TIERS]; /* wall time; work that tiers hold */
 	double now_s, stop_s, planned_s, base_s;            /* base: work done and kept */
@@ -55,7 +56,8 @@ struct course {
 };
 
 struct simulation {
-	const lk_run *run;
+	const lk_long_run *phases;
+	int count;
 	struct sampled *samples;
 };
 
@@ -73,7 +75,7 @@ static void spend(struct course *course, lk_run_part part, double seconds) {
 
 /* ---- work and wall time within a segment, which begins with a checkpoint of every tier */
 
-static double wall_of(const lk_run *run, double work_s) {
+static double wall_of(const lk_long_run *run, double work_s) {
 	double wall = work_s;
 	for (int k = 0; k < run->tier_count; k++)
 		wall += floor(work_s / run->tiers[k].interval_s * (1 + 1e-12)) * run->tiers[k].stall_s;
@@ -81,7 +83,7 @@ static double wall_of(const lk_run *run, double work_s) {
 }
 
 static double work_at(const struct course *course, double wall_s) {
-	const lk_run *run = course->run;
+	const lk_long_run *run = course->run;
 	double work = 0, outer = INFINITY; /* what the cycle of the slower tier still has */
 	for (int k = run->tier_count - 1; k >= 0; k--) {
 		double interval = run->tiers[k].interval_s, whole = floor(wall_s / course->cycle_s[k]);
@@ -107,7 +109,7 @@ static double held_by(const struct course *course, int k, double work_s, double 
 /* Take a machine; returns how long it has to be waited for. */
 static double take_machine(struct course *course) {
 	struct repairs *repairs = &course->repairs;
-	const lk_run *run = course->run;
+	const lk_long_run *run = course->run;
 	double wait = 0;
 	if (run->spares < 0) return 0;
 	while (repairs->count && repairs->at[repairs->first] <= course->now_s) {
@@ -147,7 +149,7 @@ static bool recover(struct course *course, const double *phases) {
 
 /* The best checkpoint that a stop leaves; loses those that lay in the machine. */
 static double restore(struct course *course, bool replaces, double *load_s) {
-	const lk_run *run = course->run;
+	const lk_long_run *run = course->run;
 	double best = -1;
 	for (int k = 0; k < run->tier_count; k++) {
 		if ((replaces && !run->tiers[k].survives) || course->safe_s[k] <= best) continue;
@@ -159,7 +161,7 @@ static double restore(struct course *course, bool replaces, double *load_s) {
 
 /* All stops from one that interrupted work to the next step. */
 static void stop(struct course *course, double worked_s, double wall_s) {
-	const lk_run *run = course->run;
+	const lk_long_run *run = course->run;
 	const lk_run_recovery *recovery = &run->recovery;
 	bool elastic = recovery->elastic && run->replicas > 1, loses = false;
 	for (int k = 0; k < run->tier_count; k++)
@@ -192,7 +194,7 @@ static void stop(struct course *course, double worked_s, double wall_s) {
 
 /* A segment: from one begin of work to the next; false: the run has ended. */
 static bool advance(struct course *course) {
-	const lk_run *run = course->run;
+	const lk_long_run *run = course->run;
 	double left = run->work_s - course->base_s, whole = wall_of(run, left);
 	double until = fmin(course->stop_s, course->planned_s), before = course->base_s,
 		   begin = course->now_s;
@@ -229,9 +231,10 @@ static bool advance(struct course *course) {
 	return true;
 }
 
-static lk_status simulate_one(const lk_run *run, uint64_t sample, struct sampled *out,
-                              lk_error *err) {
-	struct course course = {.run = run, .stream = lk_hash64((uint64_t)run->seed + sample)};
+/* Adds a phase of a sample to `out`. */
+static lk_status simulate_phase(const lk_long_run *run, uint64_t stream, struct sampled *out,
+                                lk_error *err) {
+	struct course course = {.run = run, .stream = stream, .out = *out};
 	double most_s = 100 * run->work_s + 1000 * DAY;
 	for (int k = 0; k < run->tier_count; k++) {
 		double inner = k ? course.cycle_s[k - 1] / run->tiers[k - 1].interval_s : 1;
@@ -249,17 +252,23 @@ static lk_status simulate_one(const lk_run *run, uint64_t sample, struct sampled
 		               "the run does not end: it stops every %.3g h, and each stop costs more",
 		               1 / run->stops_per_h);
 	*out = course.out;
-	out->days = course.now_s / DAY;
-	out->goodput = run->work_s / course.now_s;
+	out->days += course.now_s / DAY;
+	out->gpu_days += course.now_s / DAY * run->gpus * (1 + fmax(run->spares, 0) / run->nodes);
 	return LK_OK;
 }
 
 static lk_status simulate_some(void *context, size_t job, lk_error *err) {
 	struct simulation *simulation = context;
+	const lk_long_run *phases = simulation->phases;
 	int first = (int)job * PER_JOB, end = first + PER_JOB;
-	if (end > simulation->run->samples) end = simulation->run->samples;
-	for (int i = first; i < end; i++)
-		LK_TRY(simulate_one(simulation->run, (uint64_t)i, &simulation->samples[i], err));
+	if (end > phases->samples) end = phases->samples;
+	for (int i = first; i < end; i++) {
+		struct sampled *out = &simulation->samples[i];
+		uint64_t stream = lk_hash64((uint64_t)phases->seed + (uint64_t)i);
+		for (int p = 0; p < simulation->count; p++)
+			LK_TRY(simulate_phase(&phases[p], lk_hash64(stream + (uint64_t)p), out, err));
+		out->goodput = out->part_s[LK_RUN_USEFUL] / DAY / out->days;
+	}
 	return LK_OK;
 }
 
@@ -272,9 +281,10 @@ static lk_run_quantiles quantiles_of(const struct sampled *samples, size_t at, d
 	                          lk_quantile(room, n, 0.5), lk_quantile(room, n, 0.95)};
 }
 
-lk_status lk_run_simulate(const lk_run *run, lk_run_days *out, lk_error *err) {
-	size_t count = (size_t)run->samples;
-	struct simulation simulation = {run, calloc(count, sizeof *simulation.samples)};
+lk_status lk_run_simulate(const lk_long_run *phases, int phase_count, lk_run_days *out,
+                          lk_error *err) {
+	size_t count = (size_t)phases->samples;
+	struct simulation simulation = {phases, phase_count, calloc(count, sizeof *simulation.samples)};
 	double *room = calloc(count, sizeof *room);
 	lk_status status = simulation.samples && room ? LK_OK : lk_oom(err);
 	if (status == LK_OK)
@@ -282,9 +292,12 @@ lk_status lk_run_simulate(const lk_run *run, lk_run_days *out, lk_error *err) {
 	if (status == LK_OK) {
 		const struct sampled *samples = simulation.samples;
 		*out = (lk_run_days){
-			.days = quantiles_of(samples, offsetof(struct sampled, days), room, run->samples),
-			.goodput = quantiles_of(samples, offsetof(struct sampled, goodput), room, run->samples),
-			.stops = quantiles_of(samples, offsetof(struct sampled, stops), room, run->samples)};
+			.days = quantiles_of(samples, offsetof(struct sampled, days), room, phases->samples),
+			.gpu_days =
+				quantiles_of(samples, offsetof(struct sampled, gpu_days), room, phases->samples),
+			.goodput =
+				quantiles_of(samples, offsetof(struct sampled, goodput), room, phases->samples),
+			.stops = quantiles_of(samples, offsetof(struct sampled, stops), room, phases->samples)};
 		for (size_t i = 0; i < count; i++)
 			for (int part = 0; part < LK_RUN_PARTS; part++)
 				out->part_days[part] += samples[i].part_s[part] / DAY / (double)count;

@@ -1,231 +1,305 @@
-/* run_tables.c: rates of failures, kinds of recovery and of checkpoints: rows of data/runs/. */
+/* run_tables.c: rates of failures, kinds of recovery and of checkpoints: rows of data/runs/, read
+ * once in a context; and a run from the words of a request. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/vec.h"
 #include "io/csv.h"
 #include "io/embedded.h"
 #include "run/run.h"
+#include "system/context.h"
 
 /* Restarts take longer on more GPUs: 454 s on 2,048, 768 s on 16,384. */
 static const double RESTART_GPUS = 2048, RESTART_POWER = 0.253;
 
-static lk_status read_table(const char *path, bool built_in, const lk_csv_table *table,
-                            void *context, lk_error *err) {
-	lk_stream *in;
-	LK_TRY(built_in ? lk_data_open(NULL, path, &in, err) : lk_stream_open(path, &in, err));
-	lk_status status = lk_csv_read(in, table, context, err);
+/* A row of data/runs/checkpoints.csv; NAN: as the step or the request says. */
+struct checkpoint_kind {
+	const char *name, *label;
+	double copy_gpu_gbps, write_node_gbps, load;
+	bool survives;
+};
+
+struct run_tables {
+	lk_kept kept; /* first */
+	lk_arena arena;
+	LK_VEC(lk_run_cause) causes;
+	LK_VEC(lk_run_recovery) recoveries;
+	LK_VEC(struct checkpoint_kind) kinds;
+};
+
+static lk_status take_text(struct run_tables *tables, const lk_csv *csv, int column,
+                           const char *otherwise, const char **out, lk_error *err) {
+	const char *text = lk_csv_field(csv, column);
+	*out = *text ? lk_arena_strdup(&tables->arena, text) : otherwise;
+	return *out ? LK_OK : lk_oom(err);
+}
+
+static lk_status take_number(const lk_csv *csv, int column, double most, double otherwise,
+                             double *out, lk_error *err) {
+	LK_TRY(lk_csv_real(csv, column, 0, most, out, err));
+	if (isnan(*out)) *out = otherwise;
+	return LK_OK;
+}
+
+static lk_status take_truth(const lk_csv *csv, int column, bool otherwise, bool *out,
+                            lk_error *err) {
+	double number;
+	LK_TRY(take_number(csv, column, 1, otherwise, &number, err));
+	*out = number > 0;
+	return LK_OK;
+}
+
+/* ---- rows ---- */
+
+static const char *const cause_columns[] = {"cause", "per_1e6_gpu_h", "label",  "low",
+                                            "high",  "replaces",      "planned"};
+
+static lk_status read_cause(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	struct run_tables *tables = context;
+	if (!lk_push(&tables->causes)) return lk_oom(err);
+	lk_run_cause *cause = lk_last(&tables->causes);
+	double rate;
+	LK_TRY(take_text(tables, csv, at[0], "", &cause->key, err));
+	LK_TRY(take_number(csv, at[1], 1e6, 0, &rate, err));
+	LK_TRY(take_text(tables, csv, at[2], cause->key, &cause->label, err));
+	LK_TRY(take_number(csv, at[3], 1e6, rate, &cause->low, err));
+	LK_TRY(take_number(csv, at[4], 1e6, rate, &cause->high, err));
+	LK_TRY(take_truth(csv, at[5], true, &cause->replaces, err));
+	LK_TRY(take_truth(csv, at[6], false, &cause->planned, err));
+	cause->per_gpu_h = rate / 1e6;
+	cause->low /= 1e6;
+	cause->high /= 1e6;
+	return LK_OK;
+}
+
+enum { SECONDS = 7, RECOVERY_COLUMNS = 3 + SECONDS };
+static const char *const recovery_columns[RECOVERY_COLUMNS] = {
+	"name",   "label",      "elastic",   "detect_s",  "hang_share",
+	"hang_s", "diagnose_s", "replace_s", "restart_s", "in_place_s"};
+
+static lk_status read_recovery(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	struct run_tables *tables = context;
+	if (!lk_push(&tables->recoveries)) return lk_oom(err);
+	lk_run_recovery *out = lk_last(&tables->recoveries);
+	double *const seconds[SECONDS] = {&out->detect_s,   &out->hang_share, &out->hang_s,
+	                                  &out->diagnose_s, &out->replace_s,  &out->restart_s,
+	                                  &out->in_place_s};
+	LK_TRY(take_text(tables, csv, at[0], "", &out->name, err));
+	LK_TRY(take_text(tables, csv, at[1], out->name, &out->label, err));
+	LK_TRY(take_truth(csv, at[2], false, &out->elastic, err));
+	for (int i = 0; i < SECONDS; i++) LK_TRY(take_number(csv, at[3 + i], 1e7, 0, seconds[i], err));
+	return LK_OK;
+}
+
+static const char *const kind_columns[] = {"name",     "label", "copy_gpu_gbps", "write_node_gbps",
+                                           "survives", "load"};
+
+static lk_status read_kind(void *context, const lk_csv *csv, const int *at, lk_error *err) {
+	struct run_tables *tables = context;
+	if (!lk_push(&tables->kinds)) return lk_oom(err);
+	struct checkpoint_kind *kind = lk_last(&tables->kinds);
+	LK_TRY(take_text(tables, csv, at[0], "", &kind->name, err));
+	LK_TRY(take_text(tables, csv, at[1], kind->name, &kind->label, err));
+	LK_TRY(take_number(csv, at[2], 1e6, NAN, &kind->copy_gpu_gbps, err));
+	LK_TRY(take_number(csv, at[3], 1e6, NAN, &kind->write_node_gbps, err));
+	LK_TRY(take_truth(csv, at[4], true, &kind->survives, err));
+	return take_number(csv, at[5], 10, 0, &kind->load, err);
+}
+
+#define TABLE(columns, needed, what, row) \
+	{ columns, sizeof(columns) / sizeof *(columns), needed, what, LK_RUN_ROWS, row, NULL }
+static const lk_csv_table cause_table =
+							  TABLE(cause_columns, 2, "table of failure rates", read_cause),
+						  recovery_table = TABLE(recovery_columns, RECOVERY_COLUMNS,
+                                                 "table of recoveries", read_recovery),
+						  kind_table = TABLE(kind_columns, 6, "table of checkpoints", read_kind);
+
+static lk_status run_read_table(lk_stream *in, const lk_csv_table *table, struct run_tables *tables,
+                                lk_error *err) {
+	lk_status status = lk_csv_read(in, table, tables, err);
 	lk_stream_close(in);
 	return status;
 }
 
-/* ---- causes ---- */
-
-enum {
-	CAUSE,
-	CAUSE_RATE,
-	CAUSE_NEEDED,
-	CAUSE_LABEL = CAUSE_NEEDED,
-	CAUSE_LOW,
-	CAUSE_HIGH,
-	CAUSE_REPLACES,
-	CAUSE_PLANNED,
-	CAUSE_COLUMNS
-};
-static const char *const cause_columns[CAUSE_COLUMNS] = {"cause", "per_1e6_gpu_h", "label",  "low",
-                                                         "high",  "replaces",      "planned"};
-
-struct causes_reading {
-	lk_arena *arena;
-	lk_run_causes *out;
-};
-
-static lk_status read_flag(const lk_csv *csv, int column, bool otherwise, bool *out,
-                           lk_error *err) {
-	double number;
-	LK_TRY(lk_csv_real(csv, column, 0, 1, &number, err));
-	*out = isnan(number) ? otherwise : number > 0;
-	return LK_OK;
+static lk_status run_read_data(const char *name, const lk_csv_table *table,
+                               struct run_tables *tables, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_data_open(NULL, name, &in, err));
+	return run_read_table(in, table, tables, err);
 }
 
-static lk_status read_cause(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct causes_reading *reading = context;
-	lk_run_causes *out = reading->out;
-	double rate, low, high;
-	LK_TRY(lk_csv_real(csv, at[CAUSE_RATE], 0, 1e6, &rate, err));
-	LK_TRY(lk_csv_real(csv, at[CAUSE_LOW], 0, 1e6, &low, err));
-	LK_TRY(lk_csv_real(csv, at[CAUSE_HIGH], 0, 1e6, &high, err));
-	lk_run_cause *cause = &out->at[out->count++];
-	const char *label = lk_csv_field(csv, at[CAUSE_LABEL]);
-	cause->key = lk_arena_strdup(reading->arena, lk_csv_field(csv, at[CAUSE]));
-	cause->label = *label ? lk_arena_strdup(reading->arena, label) : cause->key;
-	cause->per_gpu_h = isnan(rate) ? 0 : rate / 1e6;
-	cause->low = isnan(low) ? cause->per_gpu_h : low / 1e6;
-	cause->high = isnan(high) ? cause->per_gpu_h : high / 1e6;
-	LK_TRY(read_flag(csv, at[CAUSE_REPLACES], true, &cause->replaces, err));
-	LK_TRY(read_flag(csv, at[CAUSE_PLANNED], false, &cause->planned, err));
-	return cause->key && cause->label ? LK_OK : lk_oom(err);
+/* ---- the tables of a context ---- */
+
+static void run_tables_free(lk_kept *kept) {
+	struct run_tables *tables = (struct run_tables *)kept;
+	lk_arena_free(&tables->arena);
+	lk_vec_free(&tables->causes);
+	lk_vec_free(&tables->recoveries);
+	lk_vec_free(&tables->kinds);
+	free(tables);
 }
 
-lk_status lk_run_read_causes(lk_arena *arena, const char *text, lk_run_causes *out, lk_error *err) {
-	const lk_csv_table table = {
-		cause_columns, CAUSE_COLUMNS, CAUSE_NEEDED, "table of failure rates",
-		LK_RUN_CAUSES, read_cause,    NULL};
-	bool low = text && strcmp(text, "low") == 0, high = text && strcmp(text, "high") == 0,
-		 level = !text || low || high || strcmp(text, "typical") == 0;
-	*out = (lk_run_causes){0};
-	LK_TRY(read_table(level ? "runs/failures.csv" : text, level, &table,
-	                  &(struct causes_reading){arena, out}, err));
-	for (int i = 0; i < out->count; i++) {
-		if (low) out->at[i].per_gpu_h = out->at[i].low;
-		if (high) out->at[i].per_gpu_h = out->at[i].high;
+static lk_status run_tables_get(const struct run_tables **out, lk_error *err) {
+	*out = (const struct run_tables *)lk_context_kept(LK_CONTEXT_RUNS);
+	if (*out) return LK_OK;
+	struct run_tables *tables = calloc(1, sizeof *tables);
+	if (!tables) return lk_oom(err);
+	tables->kept.free = run_tables_free;
+	lk_status status = run_read_data("runs/failures.csv", &cause_table, tables, err);
+	if (status == LK_OK)
+		status = run_read_data("runs/recoveries.csv", &recovery_table, tables, err);
+	if (status == LK_OK) status = run_read_data("runs/checkpoints.csv", &kind_table, tables, err);
+	if (status != LK_OK) {
+		run_tables_free(&tables->kept);
+		return status;
 	}
+	lk_context_keep(lk_carried_here()->context, LK_CONTEXT_RUNS, &tables->kept);
+	*out = (const struct run_tables *)lk_context_kept(LK_CONTEXT_RUNS);
 	return LK_OK;
 }
 
-void lk_run_set_rates(lk_run *run, const lk_run_causes *causes, double node_mtbf_h) {
+lk_status lk_run_ready(lk_error *err) {
+	const struct run_tables *tables;
+	return run_tables_get(&tables, err);
+}
+
+/* ---- a run from words ---- */
+
+enum { TYPICAL, LOW, HIGH };
+
+static void set_rates(const lk_run_words *words, const struct run_tables *tables, int level,
+                      lk_long_run *run) {
 	double stops = 0, replaced = 0, planned = 0;
-	for (int i = 0; i < causes->count; i++) {
-		const lk_run_cause *cause = &causes->at[i];
-		(*(cause->planned ? &planned : &stops)) += cause->per_gpu_h;
-		if (!cause->planned && cause->replaces) replaced += cause->per_gpu_h;
+	for (size_t i = 0; i < tables->causes.count; i++) {
+		const lk_run_cause *cause = &tables->causes.at[i];
+		double rate = cause->per_gpu_h;
+		if (level != TYPICAL) rate = level == LOW ? cause->low : cause->high;
+		(*(cause->planned ? &planned : &stops)) += rate;
+		if (!cause->planned && cause->replaces) replaced += rate;
 	}
 	run->replaced_share = stops > 0 ? replaced / stops : 1;
-	run->stops_per_h = node_mtbf_h > 0 ? run->nodes / node_mtbf_h : stops * run->gpus;
-	run->planned_per_h = node_mtbf_h > 0 ? 0 : planned * run->gpus;
+	run->stops_per_h = stops * words->gpus;
+	run->planned_per_h = planned * words->gpus;
+	if (!(words->node_mtbf_h > 0)) return;
+	run->stops_per_h = words->nodes / words->node_mtbf_h;
+	if (!words->failures) run->planned_per_h = 0;
 }
 
-/* ---- recoveries ---- */
-
-enum { RECOVERY_SECONDS = 7, RECOVERY_ELASTIC = 2 + RECOVERY_SECONDS, RECOVERY_COLUMNS };
-static const char *const recovery_columns[RECOVERY_COLUMNS] = {
-	"name",       "label",     "detect_s",  "hang_share", "hang_s",
-	"diagnose_s", "replace_s", "restart_s", "in_place_s", "elastic"};
-
-/* A row of a table that is wanted by name, and the names that there are. First in the context of
- * its reader. */
-struct wanted {
-	lk_arena *arena;
-	const char *name; /* may end in ":..." */
-	size_t length;
-	void *out;
-	bool found;
-	char names[160];
-};
-
-static bool is_wanted(struct wanted *wanted, const lk_csv *csv, int column) {
-	const char *name = lk_csv_field(csv, column);
-	size_t used = strlen(wanted->names);
-	snprintf(wanted->names + used, sizeof wanted->names - used, "%s%s", used ? ", " : "", name);
-	bool found = strlen(name) == wanted->length && strncmp(name, wanted->name, wanted->length) == 0;
-	wanted->found |= found;
-	return found;
+static lk_status read_rates(const lk_run_words *words, const struct run_tables *tables,
+                            lk_long_run *run, lk_error *err) {
+	const char *text = words->failures ? words->failures : "typical";
+	if (!words->failures && !(words->node_mtbf_h > 0)) return LK_OK;
+	static const char *const levels[] = {[TYPICAL] = "typical", [LOW] = "low", [HIGH] = "high"};
+	lk_stream *in;
+	for (int level = TYPICAL; level <= HIGH; level++) {
+		if (strcmp(text, levels[level]) != 0) continue;
+		set_rates(words, tables, level, run);
+		return LK_OK;
+	}
+	struct run_tables own = {0};
+	lk_status status = lk_stream_open(text, &in, err);
+	if (status == LK_OK) status = run_read_table(in, &cause_table, &own, err);
+	if (status == LK_OK) set_rates(words, &own, TYPICAL, run);
+	else if (status == LK_ERR_IO) lk_hint(err, "give low, typical, high, or a table");
+	lk_arena_free(&own.arena);
+	lk_vec_free(&own.causes);
+	return status;
 }
 
-static lk_status find_row(const char *option, const char *path, const lk_csv_table *table,
-                          struct wanted *wanted, lk_error *err) {
-	LK_TRY(read_table(path, true, table, wanted, err));
-	if (wanted->found) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, option, "unknown name '%.*s'",
-	        (int)(wanted->length < 60 ? wanted->length : 60), wanted->name);
-	return lk_hint(err, "give one of %s", wanted->names);
+static bool is_word(const char *name, const char *text, size_t length) {
+	return strlen(name) == length && strncmp(name, text, length) == 0;
 }
 
-static lk_status read_recovery(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct wanted *wanted = context;
-	lk_run_recovery *out = wanted->out;
-	if (!is_wanted(wanted, csv, at[0])) return LK_OK;
-	double *const seconds[RECOVERY_SECONDS] = {&out->detect_s,   &out->hang_share, &out->hang_s,
-	                                           &out->diagnose_s, &out->replace_s,  &out->restart_s,
-	                                           &out->in_place_s};
-	for (int i = 0; i < RECOVERY_SECONDS; i++)
-		LK_TRY(lk_csv_real(csv, at[2 + i], 0, 1e7, seconds[i], err));
-	LK_TRY(read_flag(csv, at[RECOVERY_ELASTIC], false, &out->elastic, err));
-	out->name = lk_arena_strdup(wanted->arena, lk_csv_field(csv, at[0]));
-	out->label = lk_arena_strdup(wanted->arena, lk_csv_field(csv, at[1]));
-	return out->name && out->label ? LK_OK : lk_oom(err);
+static lk_status refuse_word(const char *option, const char *text, size_t length, lk_error *err) {
+	char shown[64];
+	snprintf(shown, sizeof shown, "%.*s", (int)(length < 60 ? length : 60), text);
+	return lk_fail(err, LK_ERR_INPUT, option, "unknown name '%s'", shown);
 }
 
-lk_status lk_run_read_recovery(lk_arena *arena, const char *name, double gpus, lk_run_recovery *out,
-                               lk_error *err) {
-	const lk_csv_table table = {recovery_columns,
-	                            RECOVERY_COLUMNS,
-	                            RECOVERY_COLUMNS,
-	                            "table of recoveries",
-	                            100,
-	                            read_recovery,
-	                            NULL};
-	if (!name) name = "replace";
-	struct wanted wanted = {.arena = arena, .name = name, .length = strlen(name), .out = out};
-	LK_TRY(find_row("--recovery", "runs/recoveries.csv", &table, &wanted, err));
-	double factor = pow(gpus / RESTART_GPUS, RESTART_POWER);
-	out->restart_s *= factor;
-	out->in_place_s *= factor;
-	return LK_OK;
+static lk_status find_recovery(const lk_run_words *words, const struct run_tables *tables,
+                               lk_long_run *run, lk_error *err) {
+	const char *name = words->recovery ? words->recovery : "replace";
+	char names[160] = "";
+	for (size_t i = 0; i < tables->recoveries.count; i++) {
+		size_t used = strlen(names);
+		run->recovery = tables->recoveries.at[i];
+		double factor = pow(words->gpus / RESTART_GPUS, RESTART_POWER);
+		run->recovery.restart_s *= factor;
+		run->recovery.in_place_s *= factor;
+		if (strcmp(run->recovery.name, name) == 0) return LK_OK;
+		snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", run->recovery.name);
+	}
+	refuse_word("--recovery", name, strlen(name), err);
+	return lk_hint(err, "give one of %s", names);
 }
 
-/* ---- checkpoints ---- */
-
-enum { TIER_COPY = 2, TIER_WRITE, TIER_SURVIVES, TIER_LOAD, TIER_COLUMNS };
-static const char *const tier_columns[TIER_COLUMNS] = {
-	"name", "label", "copy_gpu_gbps", "write_node_gbps", "survives", "load"};
-
-struct tier_reading {
-	struct wanted wanted;
-	const lk_run_state *state;
-};
-
-static lk_status read_tier(void *context, const lk_csv *csv, const int *at, lk_error *err) {
-	struct tier_reading *reading = context;
-	const lk_run_state *state = reading->state;
-	lk_run_tier *out = reading->wanted.out;
-	double copy, write, load;
-	if (!is_wanted(&reading->wanted, csv, at[0])) return LK_OK;
-	LK_TRY(lk_csv_real(csv, at[TIER_COPY], 1e-3, 1e6, &copy, err));
-	LK_TRY(lk_csv_real(csv, at[TIER_WRITE], 1e-3, 1e6, &write, err));
-	LK_TRY(lk_csv_real(csv, at[TIER_LOAD], 0, 10, &load, err));
-	LK_TRY(read_flag(csv, at[TIER_SURVIVES], true, &out->survives, err));
-	out->name = lk_arena_strdup(reading->wanted.arena, lk_csv_field(csv, at[0]));
-	out->label = lk_arena_strdup(reading->wanted.arena, lk_csv_field(csv, at[1]));
-	out->write_s = state->bytes / (state->nodes * 1e9 * (isnan(write) ? state->node_gbps : write));
-	out->stall_s = isnan(copy) ? out->write_s : state->bytes / (state->gpus * 1e9 * copy);
-	out->write_s = fmax(out->write_s, out->stall_s);
-	out->load_s = (isnan(load) ? 0 : load) * out->write_s;
-	return out->name && out->label ? LK_OK : lk_oom(err);
+static lk_status fill_tier(const lk_run_words *words, const struct checkpoint_kind *kind,
+                           const char *interval, size_t length, lk_run_tier *tier, lk_error *err) {
+	char text[32];
+	double node = isnan(kind->write_node_gbps) ? words->node_gbps : kind->write_node_gbps;
+	*tier = (lk_run_tier){.name = kind->name, .label = kind->label, .survives = kind->survives};
+	tier->write_s = words->bytes / (words->nodes * 1e9 * node);
+	tier->stall_s = isnan(kind->copy_gpu_gbps)
+	                    ? tier->write_s
+	                    : words->bytes / (words->gpus * 1e9 * kind->copy_gpu_gbps);
+	tier->write_s = fmax(tier->write_s, tier->stall_s);
+	tier->load_s = kind->load * tier->write_s;
+	if (!length) return LK_OK;
+	snprintf(text, sizeof text, "%.*s", (int)length, interval);
+	return lk_parse_duration(text, 1, 1e-3, 1e9, &tier->interval_s, "--checkpoint-tiers", err);
 }
 
-static lk_status read_interval(const char *text, size_t length, double *out, lk_error *err) {
-	char copy[32];
-	snprintf(copy, sizeof copy, "%.*s", (int)length, text);
-	return lk_parse_duration(copy, 1, 1e-3, 1e9, out, "--checkpoint-tiers", err);
+static lk_status refuse_kind(const struct run_tables *tables, const char *text, size_t length,
+                             lk_error *err) {
+	char names[160] = "";
+	for (size_t i = 0; i < tables->kinds.count; i++) {
+		size_t used = strlen(names);
+		snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+		         tables->kinds.at[i].name);
+	}
+	refuse_word("--checkpoint-tiers", text, length, err);
+	return lk_hint(err, "give some of %s, as in host:1min+async:30min", names);
 }
 
-lk_status lk_run_read_tiers(lk_arena *arena, const char *text, const lk_run_state *state,
-                            lk_run *out, lk_error *err) {
-	const lk_csv_table table = {tier_columns, TIER_COLUMNS, TIER_COLUMNS, "table of checkpoints",
-	                            100,          read_tier,    NULL};
-	out->tier_count = 0;
-	for (const char *at = text ? text : "storage"; *at;) {
-		size_t word = strcspn(at, "+"), name = strcspn(at, "+:");
-		if (out->tier_count == LK_RUN_TIERS) {
+/* "host:30s+async" */
+static lk_status read_tiers(const lk_run_words *words, const struct run_tables *tables,
+                            lk_long_run *run, lk_error *err) {
+	for (const char *at = words->tiers && *words->tiers ? words->tiers : "storage"; *at;) {
+		size_t word = strcspn(at, "+"), name = strcspn(at, "+:"), i = 0;
+		if (run->tier_count == LK_RUN_TIERS) {
 			lk_fail(err, LK_ERR_INPUT, "--checkpoint-tiers", "more than %d kinds of checkpoints",
 			        LK_RUN_TIERS);
-			return lk_hint(err, "name at most %d, as host:1min+async:30min", LK_RUN_TIERS);
+			return lk_hint(err, "name at most %d, as in host:1min+async:30min", LK_RUN_TIERS);
 		}
-		lk_run_tier *tier = &out->tiers[out->tier_count++];
-		*tier = (lk_run_tier){0};
-		struct tier_reading reading = {{.arena = arena, .name = at, .length = name, .out = tier},
-		                               state};
-		LK_TRY(
-			find_row("--checkpoint-tiers", "runs/checkpoints.csv", &table, &reading.wanted, err));
-		if (!at[word]) tier->interval_s = state->interval_s;
-		if (at[name] == ':')
-			LK_TRY(read_interval(at + name + 1, word - name - 1, &tier->interval_s, err));
+		while (i < tables->kinds.count && !is_word(tables->kinds.at[i].name, at, name)) i++;
+		if (i == tables->kinds.count) return refuse_kind(tables, at, name, err);
+		size_t colon = name + (at[name] == ':');
+		lk_run_tier *tier = &run->tiers[run->tier_count++];
+		LK_TRY(fill_tier(words, &tables->kinds.at[i], at + colon, word - colon, tier, err));
 		at += word + (at[word] == '+');
 	}
-	if (out->tier_count && out->tiers[out->tier_count - 1].survives) return LK_OK;
+	lk_run_tier *last = &run->tiers[run->tier_count - 1];
+	if (!(last->interval_s > 0)) last->interval_s = words->interval_s;
+	if (last->survives) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--checkpoint-tiers",
 	        "no checkpoint is left when a machine is lost");
-	return lk_hint(err, "end with storage, async or peer, as host:1min+async:30min");
+	return lk_hint(err, "end with storage, async or peer, as in host:1min+async:30min");
+}
+
+lk_status lk_run_of(const lk_run_words *words, lk_long_run *out, lk_error *err) {
+	const struct run_tables *tables;
+	LK_TRY(run_tables_get(&tables, err));
+	*out = (lk_long_run){.gpus = words->gpus,
+	                     .nodes = words->nodes,
+	                     .replicas = words->replicas,
+	                     .spares = words->spares > 0 ? words->spares : -1,
+	                     .repair_h = words->repair_h > 0 ? words->repair_h : LK_RUN_REPAIR_H,
+	                     .seed = words->seed,
+	                     .samples = LK_RUN_SAMPLES};
+	LK_TRY(read_rates(words, tables, out, err));
+	LK_TRY(find_recovery(words, tables, out, err));
+	return read_tiers(words, tables, out, err);
 }
