@@ -1,8 +1,5 @@
-/* answer.c: dispatch every request, or many at a time, to the part that answers it, and check every
- * answer. */
+/* answer.c: dispatch every request to the part that answers it, and check every answer. */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +13,6 @@
 #include "predict/predict.h"
 #include "predict/predict_internal.h"
 #include "step/step.h"
-#include "system/parallel.h"
 
 static lk_status predict_check_task(const lk_predict_request *request, lk_error *err) {
 	static const char *const tasks[] = {"pretrain", "sft",  "lora", "generate",
@@ -180,13 +176,14 @@ static void answer_free(struct lk_answer *answer) {
 	free(answer);
 }
 
-lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
+lk_status lk_answer_with(const lk_predict_request *request, lk_answerer *answer,
+                         lk_prediction **out, lk_error *err) {
 	*out = NULL;
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
 	if (status == LK_OK) {
-		status = request->run ? lk_predict_phases(request, a, err) : lk_answer_any(request, a, err);
+		status = answer(request, a, err);
 		lk_calibration_leave(&a->calibration);
 	}
 	if (status == LK_OK) a->p.failed_check = lk_failed_check(prediction_check(&a->p));
@@ -229,77 +226,4 @@ lk_prediction *lk_prediction_new(lk_arena **arena) {
 
 void lk_predict_free(lk_prediction *prediction) {
 	if (prediction) answer_free(prediction->memory_owner);
-}
-
-/* ---- a launch line as the equivalent options ---- */
-
-struct reading {
-	lk_arena arena; /* first: lk_arena_free_owner */
-	lk_stated stated;
-};
-
-void lk_stated_free(lk_stated *stated) {
-	if (stated) lk_arena_free_owner(stated->memory_owner);
-}
-
-lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err) {
-	struct reading *reading = calloc(1, sizeof *reading);
-	*out = NULL;
-	if (!reading) return lk_oom(err);
-	lk_stated *stated = &reading->stated;
-	stated->memory_owner = reading;
-	lk_status status =
-		lk_request_stated(&reading->arena, request, &stated->options, &stated->network, err);
-	if (status == LK_OK) *out = stated;
-	else lk_stated_free(stated);
-	return status;
-}
-
-/* ---- many requests, each independently, on all cores ---- */
-
-struct many {
-	const lk_predict_request *requests;
-	lk_prediction **predictions;
-	lk_error *refusals;
-	void (*progress)(void *context, size_t done);
-	void *context;
-	pthread_t asker;
-	atomic_size_t done;
-};
-
-static lk_status ask_one(void *context, size_t i, lk_error *err) {
-	struct many *many = context;
-	lk_status status = lk_predict(&many->requests[i], &many->predictions[i], &many->refusals[i]);
-	if (status != LK_OK && status != LK_ERR_INPUT) return lk_fail_as(err, &many->refusals[i]);
-	size_t done = atomic_fetch_add(&many->done, 1) + 1;
-	if (many->progress && pthread_equal(many->asker, pthread_self()))
-		many->progress(many->context, done);
-	return LK_OK;
-}
-
-/* The file named by all requests, which is read once; NULL: none. */
-static const char *shared_calibration(const lk_predict_request *requests, size_t count) {
-	const char *file = count ? requests[0].calibration : NULL;
-	for (size_t i = 1; i < count && file; i++)
-		if (!requests[i].calibration || strcmp(requests[i].calibration, file) != 0) file = NULL;
-	return file;
-}
-
-lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
-                          lk_prediction **predictions, lk_error *refusals,
-                          void (*progress)(void *context, size_t done), void *context,
-                          lk_error *err) {
-	struct many m = {.requests = requests,
-	                 .predictions = predictions,
-	                 .refusals = refusals,
-	                 .progress = progress,
-	                 .context = context,
-	                 .asker = pthread_self()};
-	memset(predictions, 0, count * sizeof *predictions);
-	memset(refusals, 0, count * sizeof *refusals);
-	lk_calibration_hold calibration;
-	LK_TRY(lk_calibration_begin(&calibration, shared_calibration(requests, count), err));
-	lk_status status = lk_parallel(count, threads, ask_one, &m, err);
-	lk_calibration_end(&calibration);
-	return status;
 }

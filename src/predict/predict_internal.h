@@ -45,8 +45,13 @@ struct lk_answer {
 	lk_run_words words;        /* its run */
 };
 
-/* Fill an empty answer by the part that answers such requests. */
-lk_status lk_answer_any(const lk_predict_request *request, struct lk_answer *answer, lk_error *err);
+typedef lk_status lk_answerer(const lk_predict_request *request, struct lk_answer *answer,
+                              lk_error *err);
+/* Fill an empty answer by the part that answers such requests, without phases. */
+lk_answerer lk_answer_any;
+/* Answer as lk_predict does, by this function. */
+lk_status lk_answer_with(const lk_predict_request *request, lk_answerer *answer,
+                         lk_prediction **out, lk_error *err);
 /* Fill an empty answer. `emit`: the target to write the job for; NULL: none. */
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                          lk_error *err);
@@ -73,9 +78,8 @@ void lk_predict_run_energy(lk_prediction *prediction);
 
 /* ---- predict_phases: --run. */
 
-/* Answer a request with phases. */
-lk_status lk_predict_phases(const lk_predict_request *request, struct lk_answer *answer,
-                            lk_error *err);
+/* Fill an empty answer to a request with phases. */
+lk_answerer lk_predict_phases;
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 

@@ -192,7 +192,7 @@ static double tokens_of_step(const lk_prediction *prediction) {
 }
 
 static lk_status predict_phase(struct phase *phase, lk_run_phase *row, lk_error *err) {
-	LK_TRY(lk_predict(&phase->request, &phase->prediction, err));
+	LK_TRY(lk_answer_with(&phase->request, lk_answer_any, &phase->prediction, err));
 	const lk_prediction *prediction = phase->prediction;
 	double each = tokens_of_step(prediction);
 	if (!(phase->steps > 0)) phase->steps = ceil(phase->request.tokens / each * (1 - 1e-12));

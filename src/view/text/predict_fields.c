@@ -215,19 +215,19 @@ static void put_run_part(lk_json_writer *writer, const char *key, const lk_answe
 	lk_json_object_end(writer);
 }
 
-static void put_figures(lk_json_writer *writer, const lk_subject *subject) {
+static void put_run_figures(lk_json_writer *writer, const lk_subject *subject) {
 	const lk_run_forecast *run = subject->record;
 	for (int i = 0; i < run->figure_count; i++)
 		put_run_part(writer, run->figures[i].key, &figure_record, &run->figures[i]);
 }
 
-static void put_times(lk_json_writer *writer, const lk_subject *subject) {
+static void put_run_times(lk_json_writer *writer, const lk_subject *subject) {
 	const lk_run_forecast *run = subject->record;
 	for (int i = 0; i < run->time_count; i++)
 		put_run_part(writer, run->times[i].key, &run_time_record, &run->times[i]);
 }
 
-static void put_saved(lk_json_writer *writer, const lk_subject *subject) {
+static void put_run_saved(lk_json_writer *writer, const lk_subject *subject) {
 	const lk_run_forecast *run = subject->record;
 	for (int i = 0; i < run->saved_count; i++)
 		put_run_part(writer, NULL, &saved_record, &run->saved[i]);
@@ -251,11 +251,11 @@ const lk_answer_record lk_run_phase_record = {
 
 static const lk_answer_field run_fields[] = {
 	{"samples", NULL, RUN(samples)},
-	{"figures", NULL, LK_FIELD_MAP, .of = &figure_record, .put = put_figures},
-	{"time", NULL, LK_FIELD_MAP, .of = &run_time_record, .put = put_times},
+	{"figures", NULL, LK_FIELD_MAP, .of = &figure_record, .put = put_run_figures},
+	{"time", NULL, LK_FIELD_MAP, .of = &run_time_record, .put = put_run_times},
 	{"mtbf_hours", NULL, RUN(mtbf_hours), .known = LK_UNLESS_ZERO},
 	{"recovery", NULL, RUN(recovery)},
-	{"checkpoints", NULL, LK_FIELD_MANY, .of = &saved_record, .put = put_saved},
+	{"checkpoints", NULL, LK_FIELD_MANY, .of = &saved_record, .put = put_run_saved},
 	{"best_interval_s", NULL, RUN(best_interval_s), .known = LK_UNLESS_ZERO},
 	{"cheapest_spares", NULL, RUN(cheapest_spares)},
 	{"enough_spares", NULL, RUN(enough_spares)},
