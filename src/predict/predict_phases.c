@@ -61,9 +61,10 @@ static bool is_own(const char *key) {
 
 /* Options of a whole run belong on the command line. */
 static bool is_of_run(const char *key) {
-	return lk_name_among("run failures mtbf checkpoint-interval checkpoint-write checkpoint-tiers "
-	                     "recovery spares repair price-gpu",
-	                     key);
+	return lk_name_among(
+		"run failures mtbf checkpoint-interval checkpoint-write checkpoint-tiers "
+		"recovery spares repair price-gpu calibration measured calibrated emit no-fixes",
+		key);
 }
 
 /* How many sub-phases its lists make; 0: lists differ in length. */

@@ -88,7 +88,7 @@ lk_status lk_predict_forecast(lk_prediction *prediction, const lk_predict_reques
 	prediction->goodput = closed > 0 ? closed : work_days / days.days.mean;
 	prediction->days = length ? work_days / prediction->goodput : 0;
 	prediction->gpu_hours = 24 * days.gpu_days.mean / days.days.mean * prediction->days;
-	out->samples = phases->samples;
+	out->samples = days.samples;
 	out->mtbf_hours = longest->stops_per_h > 0 ? 1 / longest->stops_per_h : 0;
 	out->best_interval_s = lk_run_best_interval(longest->stops_per_h, longest->tiers[0].stall_s);
 	lk_run_best_spares(longest, &out->cheapest_spares, &out->enough_spares);

@@ -13,7 +13,9 @@
 #include "system/parallel.h"
 
 static const double HOUR = 3600, DAY = 86400;
-enum { PER_JOB = 16 };
+enum { PER_JOB = 16, FEW_SAMPLES = 20 };
+/* Of one run; of all that are simulated. */
+static const double MOST_STOPS = 2e6, ALL_STOPS = 3e7;
 
 static const struct {
 	const char *key, *label;
@@ -57,7 +59,7 @@ struct course {
 
 struct simulation {
 	const lk_long_run *phases;
-	int count;
+	int count, sample_count;
 	struct sampled *samples;
 };
 
@@ -129,6 +131,13 @@ static double take_machine(struct course *course) {
 
 /* ---- stops */
 
+/* Spend time in which nothing stops the run, as when nothing runs. */
+static void pass_idle(struct course *course, lk_run_part part, double seconds) {
+	spend(course, part, seconds);
+	course->now_s += seconds;
+	course->stop_s += seconds;
+}
+
 /* Spend the phases of a recovery in their order until the next stop; false: it came before the
  * end. */
 static bool recover(struct course *course, const double *phases) {
@@ -176,17 +185,16 @@ static void stop(struct course *course, double worked_s, double wall_s) {
 		course->stop_s = draw_next(course, run->stops_per_h);
 		if (!elastic) course->base_s = restore(course, loses, &load);
 		double wait = replaces ? take_machine(course) : 0;
-		double phases[] = {hangs ? recovery->hang_s : recovery->detect_s, recovery->diagnose_s,
-		                   wait + (replaces ? recovery->replace_s : 0),
-		                   (replaces ? recovery->restart_s : recovery->in_place_s) + load};
+		double swap = replaces ? recovery->replace_s : 0;
 		if (elastic) {
 			/* what its replica would have done meanwhile */
-			double missing = replaces ? phases[2] / run->replicas : 0;
-			phases[2] = 0;
-			spend(course, LK_RUN_REDUCED, missing);
-			course->now_s += missing;
-			course->stop_s += missing;
+			double missing = (wait + swap) / run->replicas;
+			wait = swap = 0;
+			pass_idle(course, LK_RUN_REDUCED, missing);
 		}
+		pass_idle(course, LK_RUN_SPARES, wait);
+		double phases[] = {hangs ? recovery->hang_s : recovery->detect_s, recovery->diagnose_s,
+		                   swap, (replaces ? recovery->restart_s : recovery->in_place_s) + load};
 		done = recover(course, phases);
 	}
 	for (int k = 0; k < run->tier_count; k++) course->safe_s[k] = course->base_s;
@@ -261,7 +269,7 @@ static lk_status simulate_some(void *context, size_t job, lk_error *err) {
 	struct simulation *simulation = context;
 	const lk_long_run *phases = simulation->phases;
 	int first = (int)job * PER_JOB, end = first + PER_JOB;
-	if (end > phases->samples) end = phases->samples;
+	if (end > simulation->sample_count) end = simulation->sample_count;
 	for (int i = first; i < end; i++) {
 		struct sampled *out = &simulation->samples[i];
 		uint64_t stream = lk_hash64((uint64_t)phases->seed + (uint64_t)i);
@@ -281,26 +289,40 @@ static lk_run_quantiles quantiles_of(const struct sampled *samples, size_t at, d
 	                          lk_quantile(room, n, 0.5), lk_quantile(room, n, 0.95)};
 }
 
+/* Stops of all phases that are to be expected; infinite or NAN: no work is left. */
+static double expected_stops(const lk_long_run *phases, int count) {
+	double sum = 0;
+	for (int i = 0; i < count; i++)
+		sum += (phases[i].stops_per_h + phases[i].planned_per_h) * phases[i].work_s / HOUR /
+		       lk_run_goodput(&phases[i]);
+	return sum;
+}
+
 lk_status lk_run_simulate(const lk_long_run *phases, int phase_count, lk_run_days *out,
                           lk_error *err) {
-	size_t count = (size_t)phases->samples;
-	struct simulation simulation = {phases, phase_count, calloc(count, sizeof *simulation.samples)};
+	double stops = expected_stops(phases, phase_count);
+	if (!(stops < MOST_STOPS))
+		return lk_fail(err, LK_ERR_INPUT, "run",
+		               "it stops faster than it comes back, or more than %.0f times", MOST_STOPS);
+	int samples = (int)fmin(phases->samples, fmax(FEW_SAMPLES, ALL_STOPS / fmax(stops, 1)));
+	size_t count = (size_t)samples;
+	struct simulation simulation = {phases, phase_count, samples,
+	                                calloc(count, sizeof *simulation.samples)};
 	double *room = calloc(count, sizeof *room);
 	lk_status status = simulation.samples && room ? LK_OK : lk_oom(err);
 	if (status == LK_OK)
 		status = lk_parallel((count + PER_JOB - 1) / PER_JOB, 0, simulate_some, &simulation, err);
 	if (status == LK_OK) {
-		const struct sampled *samples = simulation.samples;
+		const struct sampled *all = simulation.samples;
 		*out = (lk_run_days){
-			.days = quantiles_of(samples, offsetof(struct sampled, days), room, phases->samples),
-			.gpu_days =
-				quantiles_of(samples, offsetof(struct sampled, gpu_days), room, phases->samples),
-			.goodput =
-				quantiles_of(samples, offsetof(struct sampled, goodput), room, phases->samples),
-			.stops = quantiles_of(samples, offsetof(struct sampled, stops), room, phases->samples)};
+			.samples = samples,
+			.days = quantiles_of(all, offsetof(struct sampled, days), room, (int)count),
+			.gpu_days = quantiles_of(all, offsetof(struct sampled, gpu_days), room, (int)count),
+			.goodput = quantiles_of(all, offsetof(struct sampled, goodput), room, (int)count),
+			.stops = quantiles_of(all, offsetof(struct sampled, stops), room, (int)count)};
 		for (size_t i = 0; i < count; i++)
 			for (int part = 0; part < LK_RUN_PARTS; part++)
-				out->part_days[part] += samples[i].part_s[part] / DAY / (double)count;
+				out->part_days[part] += all[i].part_s[part] / DAY / (double)count;
 	}
 	free(simulation.samples);
 	free(room);

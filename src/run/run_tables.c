@@ -203,7 +203,11 @@ static lk_status read_rates(const lk_run_words *words, const struct run_tables *
 	lk_status status = lk_stream_open(text, &in, err);
 	if (status == LK_OK) status = run_read_table(in, &cause_table, &own, err);
 	if (status == LK_OK) set_rates(words, &own, TYPICAL, run);
-	else if (status == LK_ERR_IO) lk_hint(err, "give low, typical, high, or a table");
+	else if (status == LK_ERR_IO) {
+		lk_error why = *err;
+		lk_fail(err, LK_ERR_IO, "--failures", "%.200s: %.300s", text, why.what);
+		lk_hint(err, "give low, typical, high, or a table");
+	}
 	lk_arena_free(&own.arena);
 	lk_vec_free(&own.causes);
 	return status;

@@ -203,7 +203,7 @@ static lk_status history_run(const struct history *row, const char *rates, lk_lo
 	tier->stall_s = fmin(stated_or(row->stall_s, tier->write_s), tier->write_s);
 	history_rates(row, run);
 	history_recover(row, &run->recovery);
-	run->work_s = stated_or(row->days, OPEN_DAYS) * DAY;
+	run->work_s = (row->days > 0 ? row->days : OPEN_DAYS) * DAY;
 	lk_run_settle(run);
 	return LK_OK;
 }
@@ -309,7 +309,10 @@ static lk_status history_score(lk_arena *arena, const struct history_reading *re
 		}
 		goodput->reason = reason_not(row);
 		if (goodput->reason) continue;
-		LK_TRY(fill_history(row, goodput, days, err));
+		lk_status status = fill_history(row, goodput, days, err);
+		if (status == LK_ERR_INPUT) goodput->reason = lk_arena_strdup(arena, err->what);
+		if (status != LK_OK && !(status == LK_ERR_INPUT && goodput->reason)) return status;
+		if (status != LK_OK) continue;
 		if (strncmp(row->goodput_is, "lower bound", 11) != 0) continue;
 		size_t place = (size_t)(goodput - out->rows);
 		out->scores[place].suspect = true;

@@ -158,8 +158,10 @@ static void plain_recover(struct plain *p, double *broken, int *broken_count) {
 			}
 			broken[(*broken_count)++] = p->now + run->repair_h * 3600;
 		}
+		p->now += wait; /* nothing runs, so nothing stops */
+		p->stop += wait;
 		double r = (hangs ? run->recovery.hang_s : run->recovery.detect_s) +
-		           run->recovery.diagnose_s + wait +
+		           run->recovery.diagnose_s +
 		           (replaces ? run->recovery.replace_s + run->recovery.restart_s
 		                     : run->recovery.in_place_s) +
 		           load;
@@ -334,7 +336,7 @@ static void large_runs_are_quick(void **state) {
 	print_message("%.2f s for %d samples of %.0f stops\n", seconds, run.samples, days.stops.mean);
 	assert_true(days.stops.mean > 4700);
 	lk_run_days again = simulate(&run);
-	assert_memory_equal(&days, &again, sizeof days);
+	assert_memory_equal(&days, &again, offsetof(lk_run_days, samples));
 }
 
 int main(void) {
