@@ -116,7 +116,7 @@ double lk_run_variance(const lk_long_run *run);
 void lk_run_best_spares(const lk_long_run *run, int *cheapest, int *enough);
 
 /* Fill intervals that are open: each tier's best against the stops that it saves from. A faster
- * tier's interval divides a slower one's, and none is shorter than its write. */
+ * tier's interval divides a slower one's, and none ends before the write of the one before it. */
 void lk_run_settle(lk_long_run *run);
 
 /* ---- run_simulate: every stop of the run, many times. */

@@ -59,7 +59,7 @@ static double lost_squared(double seconds, double interval) {
 }
 
 static double open_interval(double stops_per_h, const lk_run_tier *tier) {
-	double least = fmax(tier->write_s, SHORTEST);
+	double least = fmax(tier->write_s - tier->stall_s, SHORTEST);
 	if (tier->interval_s > 0) return fmax(tier->interval_s, least);
 	if (!(stops_per_h > 0)) return 24 * HOUR;
 	return fmax(lk_run_best_interval(stops_per_h, tier->stall_s), least);
