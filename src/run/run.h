@@ -132,8 +132,9 @@ typedef struct lk_run_days {
 
 /* Simulate a run of `count` phases with settled intervals, as often as the first says, or as many
  * stops leave time for: those of long runs scatter little. Spares are counted in gpu_days.
- * Independent of the number of threads. LK_ERR_INPUT: a run of two million stops, or one that does
- * not end within a hundred times its work; LK_ERR_MEMORY. */
+ * Independent of the number of threads. Of a run with millions of stops a
+ * part is simulated. LK_ERR_INPUT: a run that does not end within a hundred times its work;
+ * LK_ERR_MEMORY. */
 lk_status lk_run_simulate(const lk_long_run *phases, int count, lk_run_days *out, lk_error *err);
 
 #endif

@@ -14,7 +14,7 @@
 
 static const double HOUR = 3600, DAY = 86400;
 enum { PER_JOB = 16, FEW_SAMPLES = 20 };
-/* Of one run; of all that are simulated. */
+/* Of one run, which beyond that is simulated in part; of all. */
 static const double MOST_STOPS = 2e6, ALL_STOPS = 3e7;
 
 static const struct {
@@ -60,6 +60,7 @@ struct course {
 struct simulation {
 	const lk_long_run *phases;
 	int count, sample_count;
+	double longer; /* the run than what is simulated of it */
 	struct sampled *samples;
 };
 
@@ -240,8 +241,11 @@ static bool advance(struct course *course) {
 }
 
 /* Adds a phase of a sample to `out`. */
-static lk_status simulate_phase(const lk_long_run *run, uint64_t stream, struct sampled *out,
-                                lk_error *err) {
+static lk_status simulate_phase(const lk_long_run *whole, double longer, uint64_t stream,
+                                struct sampled *out, lk_error *err) {
+	lk_long_run part = *whole;
+	const lk_long_run *run = &part;
+	part.work_s /= longer;
 	struct course course = {.run = run, .stream = stream, .out = *out};
 	double most_s = 100 * run->work_s + 1000 * DAY;
 	for (int k = 0; k < run->tier_count; k++) {
@@ -255,10 +259,12 @@ static lk_status simulate_phase(const lk_long_run *run, uint64_t stream, struct 
 	course.planned_s = draw_next(&course, run->planned_per_h);
 	while (advance(&course) && course.now_s < most_s) continue;
 	free(course.repairs.at);
-	if (course.now_s >= most_s)
-		return lk_fail(err, LK_ERR_INPUT, "run",
-		               "the run does not end: it stops every %.3g h, and each stop costs more",
-		               1 / run->stops_per_h);
+	if (course.now_s >= most_s) {
+		lk_fail(err, LK_ERR_INPUT, "run",
+		        "it does not end: it stops every %.3g h, and each stop costs more",
+		        1 / run->stops_per_h);
+		return lk_hint(err, "take lower rates, more spares or a faster recovery");
+	}
 	*out = course.out;
 	out->days += course.now_s / DAY;
 	out->gpu_days += course.now_s / DAY * run->gpus * (1 + fmax(run->spares, 0) / run->nodes);
@@ -274,19 +280,26 @@ static lk_status simulate_some(void *context, size_t job, lk_error *err) {
 		struct sampled *out = &simulation->samples[i];
 		uint64_t stream = lk_hash64((uint64_t)phases->seed + (uint64_t)i);
 		for (int p = 0; p < simulation->count; p++)
-			LK_TRY(simulate_phase(&phases[p], lk_hash64(stream + (uint64_t)p), out, err));
+			LK_TRY(simulate_phase(&phases[p], simulation->longer, lk_hash64(stream + (uint64_t)p),
+			                      out, err));
 		out->goodput = out->part_s[LK_RUN_USEFUL] / DAY / out->days;
 	}
 	return LK_OK;
 }
 
-static lk_run_quantiles quantiles_of(const struct sampled *samples, size_t at, double *room,
-                                     int count) {
-	for (int i = 0; i < count; i++)
-		room[i] = *(const double *)(const void *)((const char *)&samples[i] + at);
+/* Quantiles of a figure of runs `longer` than those simulated, which adds up over their parts or,
+ * as a share, is the mean of them. */
+static lk_run_quantiles quantiles_of(const struct sampled *samples, size_t at, bool adds,
+                                     double longer, double *room, int count) {
+	double mean = 0, times = adds ? longer : 1;
+	for (int i = 0; i < count; i++) {
+		room[i] = *(const double *)(const void *)((const char *)&samples[i] + at) * times;
+		mean += room[i] / count;
+	}
+	for (int i = 0; i < count; i++) room[i] = mean + (room[i] - mean) / sqrt(longer);
 	size_t n = (size_t)count;
-	return (lk_run_quantiles){lk_mean(room, n), lk_quantile(room, n, 0.05),
-	                          lk_quantile(room, n, 0.5), lk_quantile(room, n, 0.95)};
+	return (lk_run_quantiles){mean, lk_quantile(room, n, 0.05), lk_quantile(room, n, 0.5),
+	                          lk_quantile(room, n, 0.95)};
 }
 
 /* Stops of all phases that are to be expected; infinite or NAN: no work is left. */
@@ -301,12 +314,15 @@ static double expected_stops(const lk_long_run *phases, int count) {
 lk_status lk_run_simulate(const lk_long_run *phases, int phase_count, lk_run_days *out,
                           lk_error *err) {
 	double stops = expected_stops(phases, phase_count);
-	if (!(stops < MOST_STOPS))
-		return lk_fail(err, LK_ERR_INPUT, "run",
-		               "it stops faster than it comes back, or more than %.0f times", MOST_STOPS);
-	int samples = (int)fmin(phases->samples, fmax(FEW_SAMPLES, ALL_STOPS / fmax(stops, 1)));
+	if (!isfinite(stops)) {
+		lk_fail(err, LK_ERR_INPUT, "run", "it stops faster than it comes back");
+		return lk_hint(err, "take lower rates or a faster recovery");
+	}
+	double longer = fmax(1, stops / MOST_STOPS);
+	int samples =
+		(int)fmin(phases->samples, fmax(FEW_SAMPLES, ALL_STOPS / fmax(stops / longer, 1)));
 	size_t count = (size_t)samples;
-	struct simulation simulation = {phases, phase_count, samples,
+	struct simulation simulation = {phases, phase_count, samples, longer,
 	                                calloc(count, sizeof *simulation.samples)};
 	double *room = calloc(count, sizeof *room);
 	lk_status status = simulation.samples && room ? LK_OK : lk_oom(err);
@@ -316,13 +332,16 @@ lk_status lk_run_simulate(const lk_long_run *phases, int phase_count, lk_run_day
 		const struct sampled *all = simulation.samples;
 		*out = (lk_run_days){
 			.samples = samples,
-			.days = quantiles_of(all, offsetof(struct sampled, days), room, (int)count),
-			.gpu_days = quantiles_of(all, offsetof(struct sampled, gpu_days), room, (int)count),
-			.goodput = quantiles_of(all, offsetof(struct sampled, goodput), room, (int)count),
-			.stops = quantiles_of(all, offsetof(struct sampled, stops), room, (int)count)};
+			.days = quantiles_of(all, offsetof(struct sampled, days), true, longer, room, samples),
+			.gpu_days =
+				quantiles_of(all, offsetof(struct sampled, gpu_days), true, longer, room, samples),
+			.goodput =
+				quantiles_of(all, offsetof(struct sampled, goodput), false, longer, room, samples),
+			.stops =
+				quantiles_of(all, offsetof(struct sampled, stops), true, longer, room, samples)};
 		for (size_t i = 0; i < count; i++)
 			for (int part = 0; part < LK_RUN_PARTS; part++)
-				out->part_days[part] += all[i].part_s[part] / DAY / (double)count;
+				out->part_days[part] += all[i].part_s[part] * longer / DAY / samples;
 	}
 	free(simulation.samples);
 	free(room);

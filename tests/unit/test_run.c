@@ -265,6 +265,13 @@ static void parts_have_their_costs(void **state) {
 	assert_int_equal(lk_run_simulate(halves, 2, &few, &err), LK_OK);
 	assert_true(fabs(few.days.mean / quiet.days.mean - 1) < 1e-3);
 	assert_true(fabs(few.gpu_days.mean / quiet.days.mean / (1.5 * planned.gpus) - 1) < 1e-3);
+	/* of a run with millions of stops a part is simulated */
+	lk_long_run endured = simple(1, 5, 300, 600);
+	endured.samples = 20;
+	endured.work_s = 4e6 * 3600;
+	lk_run_days years = simulate(&endured);
+	assert_true(fabs(endured.work_s / DAY / years.days.mean / lk_run_goodput(&endured) - 1) < 1e-3);
+	assert_true(years.stops.p95 / years.stops.p5 - 1 < 4 / sqrt(years.stops.mean));
 	/* nothing ends a run whose stops cost more than their distance */
 	lk_long_run endless = simple(20, 60, 3000, 3600);
 	lk_run_days days;
