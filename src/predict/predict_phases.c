@@ -59,12 +59,14 @@ static bool is_own(const char *key) {
 	return false;
 }
 
-/* Options of a whole run belong on the command line. */
+/* Options of a whole run, and of its answer, belong on the command line. */
 static bool is_of_run(const char *key) {
-	return lk_name_among(
-		"run failures mtbf checkpoint-interval checkpoint-write checkpoint-tiers "
-		"recovery spares repair price-gpu calibration measured calibrated emit no-fixes",
-		key);
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
+		if (option->output && strcmp(option->name, key) == 0) return true;
+	return lk_name_among("run failures mtbf checkpoint-interval checkpoint-write checkpoint-tiers "
+	                     "recovery spares repair price-gpu calibration measured calibrated emit "
+	                     "no-fixes",
+	                     key);
 }
 
 /* How many sub-phases its lists make; 0: lists differ in length. */
@@ -79,6 +81,9 @@ static size_t ramp_of(const lk_value *phase) {
 	return length;
 }
 
+/* The step of what is no ramp. */
+static const size_t OF_ALL = SIZE_MAX;
+
 /* Add "--key value" for every option of an object; `step`: of a ramp. */
 static lk_status add_words(struct phases *phases, const lk_value *of, size_t step,
                            const char **words, int *count, lk_error *err) {
@@ -89,6 +94,8 @@ static lk_status add_words(struct phases *phases, const lk_value *of, size_t ste
 		if (is_of_run(key))
 			return lk_hint((refuse_value(phases, value, key, "it is of the whole run", err), err),
 			               "give --%s with --run", key);
+		if (value->kind == LK_JSON_ARRAY && value->count > 1 && step == OF_ALL)
+			return refuse_value(phases, value, key, "a list is of a phase, not of all", err);
 		if (value->kind == LK_JSON_ARRAY && value->count)
 			value = &value->items[value->count == 1 ? 0 : step];
 		bool truth = value->kind == LK_JSON_TRUE || value->kind == LK_JSON_FALSE;
@@ -131,7 +138,7 @@ static lk_status read_phase(struct phases *phases, const lk_value *job, const lk
 	phase->name = lk_json_get_text(of, "name", NULL);
 	if (!phase->name) phase->name = lk_arena_printf(phases->arena, "phase %zu", phases->list.count);
 	if (!phase->name) return lk_oom(err);
-	LK_TRY(add_words(phases, job, 0, words, &count, err));
+	LK_TRY(add_words(phases, job, OF_ALL, words, &count, err));
 	LK_TRY(add_words(phases, of, step, words, &count, err));
 	LK_TRY(lk_args_parse(&lk_predict_verb, count, words, &phase->args, err));
 	LK_TRY(lk_args_check_empty(&phase->args, err));

@@ -85,7 +85,7 @@ lk_status lk_predict_forecast(lk_prediction *prediction, const lk_predict_reques
 		if (run->work_s > longest->work_s) longest = run;
 	}
 	LK_TRY(lk_run_simulate(phases, count, &days, err));
-	prediction->goodput = closed > 0 ? closed : work_days / days.days.mean;
+	prediction->goodput = closed > 0 ? closed : fmin(1, work_days / days.days.mean);
 	prediction->days = length ? work_days / prediction->goodput : 0;
 	prediction->gpu_hours = 24 * days.gpu_days.mean / days.days.mean * prediction->days;
 	out->samples = days.samples;

@@ -282,7 +282,7 @@ static lk_status simulate_some(void *context, size_t job, lk_error *err) {
 		for (int p = 0; p < simulation->count; p++)
 			LK_TRY(simulate_phase(&phases[p], simulation->longer, lk_hash64(stream + (uint64_t)p),
 			                      out, err));
-		out->goodput = out->part_s[LK_RUN_USEFUL] / DAY / out->days;
+		out->goodput = fmin(1, out->part_s[LK_RUN_USEFUL] / DAY / out->days);
 	}
 	return LK_OK;
 }
