@@ -61,6 +61,7 @@ cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base system graph cost/calibration cost/collective cost/kernel
 sim/memory:       base graph
 sim:              base system graph cost
+run:              base system io
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
 step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout
 replay:           base trace/read trace/align trace/lift step
@@ -76,10 +77,10 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured
+predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured run
 versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
-rent:             base system io options hw cost/calibration step predict
+rent:             base system io options hw cost/calibration step predict run
 doctor:           base system io hw cost/calibration record rent
 jobs:             base system io hw
 -- lang
@@ -91,7 +92,7 @@ collective:       base hw cost/collective cost tables
 -- study
 fit:              base system io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base system io hw
-validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
+validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit run
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
 view/timeline:    base system io trace/read sim step explain predict view/table

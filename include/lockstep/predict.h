@@ -170,6 +170,17 @@ typedef struct lk_predict_request {
 	double tokens;                         /* of the whole training */
 	double mtbf_hours, checkpoint_minutes; /* per node; between checkpoints */
 	double checkpoint_write_gbps; /* 10^9 bytes/s per node when writing a checkpoint; 0: 1 */
+	const char *failures; /* rates of what stops the run: "low", "typical", "high", or a table as
+	                         data/runs/failures.csv; NULL: nothing but mtbf_hours stops it */
+	const char *recovery; /* "people", "requeue", "replace", "standby", "elastic"; NULL: replace */
+	const char *checkpoint_tiers; /* kinds with intervals, "host:1min+async:30min"; NULL: storage */
+	int spares;                   /* nodes held ready; 0: there is always one */
+	double repair_hours;          /* until a node that failed is ready again; 0: 24 */
+	double price_gpu;             /* US dollars per GPU-hour; 0: not stated */
+	const char *run; /* TOML file with the phases of the run: each overrides options of the request
+	                    (docs/guide/runs.md); NULL: one phase */
+	double input_gbps;  /* 10^9 bytes/s that storage delivers to the whole job; 0: enough */
+	double input_bytes; /* of a sample; 0: four for a token */
 	lk_mains mains;
 	bool no_fixes;           /* do not search changes that make it fit */
 	bool step;               /* keep the simulated step, for writing files from it */
@@ -257,6 +268,43 @@ typedef struct lk_generation {
 	double fixed_s, exponential_s; /* duration with all lengths equal; with the widest spread */
 } lk_generation;
 
+/* A whole run with what stops it (docs/method/runs.md). */
+typedef struct lk_run_figure {
+	char key[16], label[32]; /* "days", "goodput", "stops", "cost_usd", "energy_kwh", "carbon_kg" */
+	double mean, p5, p50, p95;
+} lk_run_figure;
+typedef struct lk_run_time {
+	char key[16], label[32];
+	double share, days; /* days 0: the length of the run was not given */
+} lk_run_time;
+typedef struct lk_run_saved {
+	char name[16], label[48];
+	double interval_s, stall_s, write_s;
+} lk_run_saved;
+/* A phase of --run: its own job. */
+typedef struct lk_run_phase {
+	const char *name;
+	int gpus, gbs, seq;
+	double tokens, steps, step_time_s;
+	double work_days; /* of its steps and evaluations alone */
+} lk_run_phase;
+enum { LK_RUN_FIGURES = 6, LK_RUN_TIMES = 9, LK_RUN_SAVED = 4 };
+typedef struct lk_run_forecast {
+	int samples; /* runs simulated; 0: nothing was said of failures */
+	lk_run_figure figures[LK_RUN_FIGURES];
+	int figure_count;
+	lk_run_time times[LK_RUN_TIMES]; /* where the time goes; shares add up to 1 */
+	int time_count;
+	lk_run_saved saved[LK_RUN_SAVED];
+	int saved_count;
+	double mtbf_hours;                  /* between stops of the job that nobody planned */
+	double best_interval_s;             /* of checkpoints that stall as the first do */
+	int cheapest_spares, enough_spares; /* nodes: of the lowest cost; enough in 99 of 100 hours */
+	char recovery[48];
+	const lk_run_phase *phases; /* of request->run */
+	int phase_count;
+} lk_run_forecast;
+
 /* The answer. Times in seconds, sizes in bytes, rates per second; texts live as long as the
  * answer. */
 typedef struct lk_prediction {
@@ -276,7 +324,8 @@ typedef struct lk_prediction {
 	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
 	double days, gpu_hours, goodput; /* 0 without tokens */
 	lk_energy energy;
-	double checkpoint_bytes, checkpoint_write_s; /* 0 without mtbf_hours */
+	double checkpoint_bytes, checkpoint_write_s; /* 0 without mtbf_hours and failures */
+	lk_run_forecast run;
 	/* breakdown of the time, mean over stages */
 	const lk_time_part *breakdown;
 	int breakdown_count;

@@ -14,8 +14,9 @@
 /* Options of any verb that read a file, by name: the tables of options do not distinguish reading
  * from writing. */
 static const char *const reading[] = {
-	"model",  "cluster", "config", "script",  "deepspeed_config", "calibration",
-	"prices", "catalog", "stalls", "teacher", "rollout",
+	"model",       "cluster", "config",   "script", "deepspeed_config",
+	"calibration", "prices",  "catalog",  "stalls", "teacher",
+	"rollout",     "run",     "failures",
 };
 enum { READING = sizeof reading / sizeof *reading };
 

@@ -1,6 +1,7 @@
 /* answer.c: dispatch every request to the part that answers it, and check every answer. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -35,8 +36,7 @@ static lk_status warn_alone(struct lk_answer *a, const char *alone, lk_error *er
 	return a->p.warning ? LK_OK : lk_oom(err);
 }
 
-static lk_status predict_answer_any(const lk_predict_request *request, struct lk_answer *a,
-                                    lk_error *err) {
+lk_status lk_answer_any(const lk_predict_request *request, struct lk_answer *a, lk_error *err) {
 	LK_TRY(predict_check_task(request, err));
 	if (request->emit) LK_TRY(lk_emit_known(request->emit, err));
 	bool recommends;
@@ -162,6 +162,9 @@ static const char *prediction_check(const lk_prediction *prediction) {
 	for (int i = 0; i < prediction->phase_span_count; i++)
 		LK_HOLDS(prediction->spans[i].start_s <= prediction->spans[i].end_s);
 	LK_HOLDS_ALL(prediction_check_speed(prediction));
+	for (int i = 0; i < prediction->breakdown_count; i++) /* of what the engine simulates */
+		if (strcmp(prediction->breakdown[i].key, "input") == 0)
+			step -= prediction->breakdown[i].exposed_s;
 	if (prediction->detail) LK_HOLDS_ALL(prediction_check_detail(prediction->detail, step));
 	return prediction_check_memory(prediction);
 }
@@ -173,13 +176,14 @@ static void answer_free(struct lk_answer *answer) {
 	free(answer);
 }
 
-lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
+lk_status lk_answer_with(const lk_predict_request *request, lk_answerer *answer,
+                         lk_prediction **out, lk_error *err) {
 	*out = NULL;
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
 	if (status == LK_OK) {
-		status = predict_answer_any(request, a, err);
+		status = answer(request, a, err);
 		lk_calibration_leave(&a->calibration);
 	}
 	if (status == LK_OK) a->p.failed_check = lk_failed_check(prediction_check(&a->p));

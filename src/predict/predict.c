@@ -16,16 +16,35 @@
 #include "model/layout/schedule.h"
 #include "model/layout/sizes.h"
 
+/* Of a token in a file of a data set. */
+static const double TOKEN_BYTES = 4;
+
 /* ---- results ---- */
 
 const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 	return &((const struct lk_answer *)prediction->memory_owner)->step;
 }
 
+/* Seconds that storage takes to read the samples of a step; 0: it is never waited for. */
+static lk_status input_read_s(const lk_predict_request *request, const lk_job *job,
+                              const lk_graph *graph, double *out, lk_error *err) {
+	bool tokens = lk_model_in_tokens(&job->model);
+	double bytes = request->input_bytes * graph->samples;
+	*out = 0;
+	if (!(request->input_gbps > 0)) return LK_OK;
+	if (!(bytes > 0) && !tokens) {
+		lk_fail(err, LK_ERR_INPUT, "--input-gbps", "the size of a sample is not known");
+		return lk_hint(err, "give --input-bytes");
+	}
+	*out = (bytes > 0 ? bytes : TOKEN_BYTES * graph->tokens) / (request->input_gbps * 1e9);
+	return LK_OK;
+}
+
 static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
-                               const lk_cluster *cluster, const lk_step *step, lk_arena *arena) {
+                               const lk_cluster *cluster, const lk_step *step, double read_s,
+                               lk_arena *arena) {
 	const lk_graph *graph = step->graph;
-	double seconds = step->step_s, gpus = job->gpus;
+	double seconds = lk_run_input_step(step->step_s, read_s, 0), gpus = job->gpus;
 	prediction->step_time_s = seconds;
 	lk_range_of(arena, job, cluster, lk_step_network_share(step), seconds,
 	            &prediction->step_time_low_s, &prediction->step_time_high_s, &prediction->basis);
@@ -43,31 +62,6 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 	prediction->peak_label = lk_arena_printf(
 		arena, "%.1f TFLOP/s dense %s, %s", prediction->peak_flops / 1e12,
 		lk_dtype_name(job->dtype), mixed ? "mean of the GPUs" : cluster->node[0].device->label);
-}
-
-/* The stated interval, or the best one. */
-static double checkpoint_interval_s(double job_mtbf_hours, double checkpoint_minutes,
-                                    double write_s) {
-	return checkpoint_minutes > 0 ? checkpoint_minutes * 60
-	                              : sqrt(2 * write_s * job_mtbf_hours * 3600);
-}
-
-double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
-	double interval = checkpoint_interval_s(job_mtbf_hours, checkpoint_minutes, write_s);
-	double lost = (interval > 0 ? write_s / interval : 0) +
-	              (interval / 2 + LK_RESTART_S) / (job_mtbf_hours * 3600);
-	return lost < 1 ? 1 - lost : 0;
-}
-
-double lk_failure_variance(double job_mtbf_hours, double checkpoint_minutes, double write_s) {
-	double interval = checkpoint_interval_s(job_mtbf_hours, checkpoint_minutes, write_s),
-		   restart = LK_RESTART_S;
-	double squared_s2 = restart * restart + restart * interval + interval * interval / 3;
-	return squared_s2 / (3600.0 * 3600) / job_mtbf_hours;
-}
-
-double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s) {
-	return bytes / (nodes * 1e9 * (gb_per_s > 0 ? gb_per_s : LK_CHECKPOINT_WRITE));
 }
 
 double lk_checkpoint_bytes(const void *job) {
@@ -94,44 +88,20 @@ static void fill_energy(lk_prediction *prediction, const lk_predict_request *req
 	                                  prediction->days * 24, &request->mains);
 }
 
-/* Goodput and the whole training; `per_step`: tokens, or samples if there are no tokens. */
-static lk_status fill_training(lk_prediction *prediction, const lk_predict_request *request,
-                               double per_step, double bytes, int nodes, lk_error *err) {
-	double useful = 1;
-	if (request->mtbf_hours > 0) {
-		double write_s = lk_checkpoint_seconds(bytes, nodes, request->checkpoint_write_gbps);
-		prediction->checkpoint_bytes = bytes;
-		prediction->checkpoint_write_s = write_s;
-		double job_mtbf_hours = request->mtbf_hours / nodes;
-		useful = lk_goodput(job_mtbf_hours, request->checkpoint_minutes, write_s);
-		prediction->goodput = useful;
-		if (useful <= 0) {
-			lk_fail(err, LK_ERR_INPUT, "--mtbf",
-			        "no useful work is left: %d nodes fail every %.3g hours each, so the job every "
-			        "%.3g hours; %.3g s to write a checkpoint and %d s to restart",
-			        nodes, request->mtbf_hours, job_mtbf_hours, write_s, LK_RESTART_S);
-			return lk_hint(err, request->checkpoint_minutes > 0
-			                        ? "give a longer --mtbf, a faster --checkpoint-write, or leave "
-			                          "--checkpoint-interval out"
-			                        : "give a longer --mtbf or a faster --checkpoint-write");
-		}
-	}
-	if (request->tokens <= 0 || per_step <= 0) return LK_OK;
-	double seconds = request->tokens / per_step * prediction->step_time_s / useful;
-	prediction->days = seconds / 86400;
-	prediction->gpu_hours = seconds / 3600 * prediction->gpus;
-	return LK_OK;
-}
-
 static lk_status predict_fill_breakdown(lk_prediction *prediction, const lk_step *step,
-                                        lk_arena *arena, lk_error *err) {
-	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT);
+                                        double read_s, lk_arena *arena, lk_error *err) {
+	lk_time_part *parts = LK_ARRAY(arena, lk_time_part, LK_PART_COUNT + 1);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < LK_PART_COUNT; i++) {
 		double exposed = step->breakdown.exposed_s[i], hidden = step->breakdown.hidden_s[i];
 		if (exposed <= 0 && hidden <= 0) continue;
 		parts[prediction->breakdown_count++] =
 			(lk_time_part){lk_part_key((lk_part)i), lk_part_label((lk_part)i), exposed, hidden};
+	}
+	if (read_s > 0) {
+		double waits = lk_run_input_step(step->step_s, read_s, 0) - step->step_s;
+		parts[prediction->breakdown_count++] =
+			(lk_time_part){"input", "waiting for storage", waits, read_s - waits};
 	}
 	prediction->breakdown = parts;
 	return LK_OK;
@@ -263,9 +233,13 @@ static lk_status fill_recommender_training(const lk_predict_request *request, do
 	int ranks;
 	LK_TRY(lk_where_read(&answer->arena, &where, &cluster, &ranks, err));
 	LK_TRY(name_cluster(request, &cluster, answer->step.graph, err));
-	LK_TRY(fill_training(prediction, request, prediction->samples_per_s * prediction->step_time_s,
-	                     saved_bytes, nodes_used(&cluster, ranks), err));
+	answer->words =
+		lk_predict_run_words(request, ranks, nodes_used(&cluster, ranks), 1, saved_bytes);
+	LK_TRY(lk_predict_training(prediction, request,
+	                           prediction->samples_per_s * prediction->step_time_s, &answer->words,
+	                           err));
 	fill_energy(prediction, request, &cluster, &answer->step.breakdown);
+	lk_predict_run_energy(prediction);
 	return LK_OK;
 }
 
@@ -304,15 +278,21 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	LK_TRY(lk_step_ask(&asked->job, &asked->cluster, &options, step, err));
 	LK_TRY(name_cluster(request, &asked->cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked->job.pp, &a->arena, err));
-	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
+	double read_s;
+	LK_TRY(input_read_s(request, &asked->job, step->graph, &read_s, err));
+	LK_TRY(predict_fill_breakdown(prediction, step, read_s, &a->arena, err));
 	LK_TRY(predict_fill_spread(prediction, request, &options, step, &a->arena, err));
-	predict_fill_speed(prediction, &asked->job, &asked->cluster, step, &a->arena);
+	predict_fill_speed(prediction, &asked->job, &asked->cluster, step, read_s, &a->arena);
 	LK_TRY(fill_layout(prediction, &asked->job, &a->arena, err));
-	LK_TRY(fill_training(
-		prediction, request,
-		lk_model_in_tokens(&asked->job.model) ? step->graph->tokens : step->graph->samples,
-		lk_sizes_checkpoint(&asked->job), nodes_used(&asked->cluster, asked->job.gpus), err));
+	a->words =
+		lk_predict_run_words(request, asked->job.gpus, nodes_used(&asked->cluster, asked->job.gpus),
+	                         asked->job.dp, lk_sizes_checkpoint(&asked->job));
+	LK_TRY(lk_predict_training(prediction, request,
+	                           lk_model_in_tokens(&asked->job.model) ? step->graph->tokens
+	                                                                 : step->graph->samples,
+	                           &a->words, err));
 	fill_energy(prediction, request, &asked->cluster, &step->breakdown);
+	lk_predict_run_energy(prediction);
 	fill_simulation(prediction, &asked->job, step);
 	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
 	if (request->calibrated) lk_profile_base(lk_calibration_current(), &a->base);

@@ -4,11 +4,9 @@
 
 #include "lockstep/predict.h"
 #include "lockstep/simulate.h"
+#include "run/run.h"
 #include "step/step.h"
 
-enum {
-	LK_RESTART_S = 600 /* from a failure to the next step */
-};
 /* Default checkpoint rate of a node, GB/s (10^9 bytes): storage for 16 K GPUs in nodes of 8 that
  * accepts 2 TB/s (Llama 3, arXiv 2407.21783, section 3.3.1). */
 #define LK_CHECKPOINT_WRITE 1.0
@@ -16,18 +14,9 @@ enum {
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
-/* Share of time with useful work if the job fails every `job_mtbf_hours` and loses half a
- * checkpoint interval each time; writing a checkpoint takes `write_s`, restarting ten minutes
- * (Young 1974, first order). 0: no useful work. Checkpoints are `checkpoint_minutes` apart; 0: the
- * best interval. */
-double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s);
-/* The variance of the time lost to failures: hours squared per hour of the job. Their number is
- * Poisson-distributed; each loses the restart and the time since the last checkpoint, uniform from
- * 0 to the interval. */
-double lk_failure_variance(double job_mtbf_hours, double checkpoint_minutes, double write_s);
-/* Seconds for `nodes` nodes to write a checkpoint of `bytes` bytes at `gb_per_s` (10^9 bytes) each;
- * 0: LK_CHECKPOINT_WRITE. */
-double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s);
+/* What a request says of its run, on so many GPUs of so many nodes. */
+lk_run_words lk_predict_run_words(const lk_predict_request *request, double gpus, double nodes,
+                                  double replicas, double bytes);
 /* Bytes of a checkpoint of a completed job (an lk_job, as in lk_plan_choice). */
 double lk_checkpoint_bytes(const void *job);
 

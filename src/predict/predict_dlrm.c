@@ -65,7 +65,7 @@ static lk_status check_options(const lk_predict_request *request, lk_error *err)
 	static const char both[] =
 		"model gpu gpus cluster calibration gbs mbs dtype dp straggler jitter gpu-spread seed "
 		"stack tokens mtbf ranks no-fixes trace-ranks checkpoint-interval checkpoint-write "
-		"pue carbon";
+		"failures recovery checkpoint-tiers spares repair price-gpu pue carbon";
 	static const char eager[] = "plan cuda-graphs", replayed[] = "exact no-contention";
 	bool hugectr = is_hugectr(request);
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {

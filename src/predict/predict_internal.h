@@ -42,8 +42,16 @@ struct lk_answer {
 	lk_emitted emitted;
 	lk_constants base;         /* of its calibration, with `calibrated` */
 	const char *batch_assumed; /* for a searched layout: its assumed batch */
+	lk_run_words words;        /* its run */
 };
 
+typedef lk_status lk_answerer(const lk_predict_request *request, struct lk_answer *answer,
+                              lk_error *err);
+/* Fill an empty answer by the part that answers such requests, without phases. */
+lk_answerer lk_answer_any;
+/* Answer as lk_predict does, by this function. */
+lk_status lk_answer_with(const lk_predict_request *request, lk_answerer *answer,
+                         lk_prediction **out, lk_error *err);
 /* Fill an empty answer. `emit`: the target to write the job for; NULL: none. */
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                          lk_error *err);
@@ -54,6 +62,24 @@ lk_status lk_answer_asked(const lk_predict_request *request, const lk_asked *ask
                           const char *emit, struct lk_answer *answer, lk_error *err);
 /* Memory of a stage at its peak, and the operation that is running then. */
 void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out);
+
+/* ---- predict_run: the whole training. */
+
+/* Goodput, days and GPU-hours; `per_step`: tokens, or samples if there are none. LK_ERR_INPUT: no
+ * useful work is left. */
+lk_status lk_predict_training(lk_prediction *prediction, const lk_predict_request *request,
+                              double per_step, const lk_run_words *words, lk_error *err);
+/* Simulate a run of phases with their work: goodput, days, GPU-hours and figures of a prediction.
+ * Settles their checkpoints. LK_ERR_INPUT: no useful work is left. */
+lk_status lk_predict_forecast(lk_prediction *prediction, const lk_predict_request *request,
+                              lk_long_run *phases, int count, lk_error *err);
+/* Add energy and carbon to the figures of a run, from those of the prediction. */
+void lk_predict_run_energy(lk_prediction *prediction);
+
+/* ---- predict_phases: --run. */
+
+/* Fill an empty answer to a request with phases. */
+lk_answerer lk_predict_phases;
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 

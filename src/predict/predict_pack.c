@@ -55,6 +55,10 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 		pack_put_text(&p, prediction->spread[i].key);
 		pack_put_text(&p, prediction->spread[i].label);
 	}
+	for (int i = 0; i < prediction->run.phase_count; i++) {
+		pack_put(&p, &prediction->run.phases[i], sizeof prediction->run.phases[i]);
+		pack_put_text(&p, prediction->run.phases[i].name);
+	}
 	pack_put(&p, prediction->memory, (size_t)prediction->memory_count * sizeof *prediction->memory);
 	pack_put(&p, prediction->fixes, (size_t)prediction->fix_count * sizeof *prediction->fixes);
 	for (int i = 0; i < prediction->found_count; i++) pack_put_text(&p, prediction->found[i]);
@@ -109,6 +113,17 @@ static const char *pack_take_text(struct unpacker *unpacker) {
 	return copy;
 }
 
+static const lk_run_phase *take_phases(struct unpacker *unpacker, int count) {
+	lk_run_phase *phases = LK_ARRAY(unpacker->arena, lk_run_phase, (size_t)count);
+	for (int i = 0; phases && i < count && !unpacker->failed; i++) {
+		const void *at = pack_take(unpacker, sizeof *phases);
+		if (at) memcpy(&phases[i], at, sizeof *phases);
+		phases[i].name = pack_take_text(unpacker);
+	}
+	unpacker->failed |= !phases;
+	return phases;
+}
+
 static const char *const *take_texts(struct unpacker *unpacker, int count) {
 	const char **list = LK_ARRAY(unpacker->arena, const char *, count);
 	for (int i = 0; list && i < count && !unpacker->failed; i++) list[i] = pack_take_text(unpacker);
@@ -157,6 +172,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 			take_labelled(&u, prediction->breakdown_count, sizeof *prediction->breakdown);
 		prediction->spread =
 			take_labelled(&u, prediction->spread_count, sizeof *prediction->spread);
+		prediction->run.phases = take_phases(&u, prediction->run.phase_count);
 		prediction->memory =
 			take_copy(&u, (size_t)prediction->memory_count, sizeof *prediction->memory);
 		prediction->fixes = take_copy(&u, (size_t)prediction->fix_count, sizeof *prediction->fixes);

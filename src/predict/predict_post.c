@@ -89,6 +89,8 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (request->seeds) where = "--seeds";
 	if (request->tokens > 0) where = "--tokens";
 	if (request->mtbf_hours > 0) where = "--mtbf";
+	if (request->failures) where = "--failures";
+	if (request->input_gbps > 0) where = "--input-gbps";
 	if (request->mains.pue > 0) where = "--pue";
 	if (request->mains.carbon > 0) where = "--carbon";
 	if (request->mains.price_kwh > 0) where = "--price-kwh";

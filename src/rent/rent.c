@@ -30,6 +30,7 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	if (request->epochs > 0 && !(request->samples > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--epochs",
 		               "are passes over --samples, which are not given");
+	LK_TRY(lk_run_ready(err));
 	bool checkpoints = request->job.checkpoint_minutes > 0,
 		 writes = request->job.checkpoint_write_gbps > 0;
 	if ((checkpoints || writes) && !request->spot && !(request->mtbf_h > 0)) {

@@ -74,15 +74,20 @@ static double choose_failures(const lk_rent_request *request, int machines) {
 	return each > 0 ? each * machines : 0;
 }
 
-static double choose_write_s(const lk_rent_request *request, const lk_rent_rate *rate) {
-	return lk_checkpoint_seconds(rate->checkpoint_bytes, rate->machines,
-	                             request->job.checkpoint_write_gbps);
+/* The run on these machines; false: nothing stops it. */
+static bool choose_run(const lk_rent_request *request, const lk_rent_rate *rate, lk_long_run *run) {
+	double failures = choose_failures(request, rate->machines);
+	if (failures <= 0) return false;
+	lk_run_words words =
+		lk_predict_run_words(&request->job, rate->gpus, rate->machines, 1, rate->checkpoint_bytes);
+	words.node_mtbf_h = rate->machines / failures;
+	lk_error err; /* none: lk_run_ready was called, and rent has no words of its own */
+	return lk_run_of(&words, run, &err) == LK_OK;
 }
 
 double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate) {
-	double failures = choose_failures(request, rate->machines);
-	if (failures <= 0) return 1;
-	return lk_goodput(1 / failures, request->job.checkpoint_minutes, choose_write_s(request, rate));
+	lk_long_run run;
+	return choose_run(request, rate, &run) ? lk_run_goodput(&run) : 1;
 }
 
 /* The standard normal deviate with nine in ten below: both ends of an 80 % range. */
@@ -104,12 +109,9 @@ static double choose_chance(const lk_rent_request *request, const lk_rent_choice
  * independent, with normal logarithms. */
 static void widen_hours(const lk_rent_request *request, const lk_rent_rate *rate,
                         lk_rent_choice *choice) {
-	double failures = choose_failures(request, rate->machines);
-	if (failures <= 0 || !(choice->hours > 0)) return;
-	double variance =
-		choice->hours * lk_failure_variance(1 / failures, request->job.checkpoint_minutes,
-	                                        choose_write_s(request, rate));
-	double scatter = NINE_IN_TEN * sqrt(variance) / choice->hours;
+	lk_long_run run;
+	if (!(choice->hours > 0) || !choose_run(request, rate, &run)) return;
+	double scatter = NINE_IN_TEN * sqrt(lk_run_variance(&run) / choice->hours);
 	choice->hours_low =
 		choice->hours * exp(-hypot(log(choice->hours / choice->hours_low), scatter));
 	choice->hours_high =

@@ -14,6 +14,7 @@ typedef struct lk_kept {
 typedef enum lk_context_part {
 	LK_CONTEXT_CATALOGUE,   /* hw/device.c */
 	LK_CONTEXT_CALIBRATION, /* cost/calibration/calibration_current.c */
+	LK_CONTEXT_RUNS,        /* run/run_tables.c */
 	LK_CONTEXT_PARTS
 } lk_context_part;
 

@@ -148,6 +148,8 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->rl, lk_score_post},
 		{request->refit, lk_score_refit},
 		{request->finetune, lk_score_finetune},
+		{request->history, lk_score_history},
+		{request->storage, lk_score_storage},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -161,9 +163,8 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_hint(
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
-		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --plan and --dlrm, or none "
-		"for "
-		"training runs");
+		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --history, --storage, --plan "
+		"and --dlrm, or none for training runs");
 	return NULL;
 }
 
@@ -171,7 +172,8 @@ static lk_status check_stack(const lk_validate_request *request, lk_error *err) 
 	bool other = request->ops || request->kernels || request->collectives || request->memory ||
 	             request->slowdown || request->models || request->dlrm || request->scaling ||
 	             request->mlperf || request->inference || request->serving || request->rl ||
-	             request->refit || request->finetune || request->plan;
+	             request->refit || request->finetune || request->history || request->storage ||
+	             request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -192,7 +194,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
 	            !request->inference && !request->serving && !request->rl && !request->refit &&
-	            !request->finetune;
+	            !request->finetune && !request->history && !request->storage;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",

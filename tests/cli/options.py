@@ -206,6 +206,14 @@ PREDICT = {
     "mtbf": [acts(DENSE + " --tokens 1T", "--mtbf 10"), refused(DENSE, "--mtbf 0.01")],
     "checkpoint-interval": [acts(DENSE + " --mtbf 10", "--checkpoint-interval 5"), refused(DENSE, "--checkpoint-interval 5")],
     "checkpoint-write": [acts(DENSE + " --mtbf 10", "--checkpoint-write 0.5"), refused(DENSE, "--checkpoint-write 1")],
+    "failures": [acts(DENSE + " --tokens 1T", "--failures high"), refused(DENSE, "--failures never"), refused(LEARNS, "--failures low")],
+    "recovery": [acts(DENSE + " --tokens 1T --failures high", "--recovery people"), refused(DENSE, "--recovery people")],
+    "checkpoint-tiers": [acts(DENSE + " --tokens 1T --mtbf 10", "--checkpoint-tiers host:1min+async"), refused(DENSE + " --mtbf 10", "--checkpoint-tiers host")],
+    "spares": [acts(DENSE + " --tokens 1T --mtbf 1000", "--spares 1"), refused(DENSE, "--spares 1")],
+    "repair": [acts(DENSE + " --tokens 1T --mtbf 1000 --spares 1", "--repair 100h"), refused(DENSE, "--repair 1h")],
+    "price-gpu": [tested("run.test")], "run": [tested("run.test")],
+    "input-gbps": [acts(DENSE, "--input-gbps 0.0001"), refused(LEARNS, "--input-gbps 1")],
+    "input-bytes": [acts(DENSE + " --input-gbps 0.0001", "--input-bytes 1M"), refused(DENSE, "--input-bytes 1M")],
     "trace": [writes(DENSE, "--trace step.json")],
     "trace-ranks": [writes(DENSE, "--trace-ranks 0,3 --trace step.json"), refused(DENSE, "--trace-ranks 3")],
     "graph": [writes(DENSE, "--graph g.json")],
@@ -443,7 +451,7 @@ WHATIF = {
 RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
-       for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "serving", "rl", "refit", "finetune")},
+       for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "serving", "rl", "refit", "finetune", "history", "storage")},
     "first-token": [refused(RUNS, "--first-token"), tested("serving.test")],
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],

@@ -489,6 +489,7 @@ static void test_json(void **state) {
 	                                   "training_kwh",
 	                                   "carbon_kg",
 	                                   "power_usd",
+	                                   "run",
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",

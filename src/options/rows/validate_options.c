@@ -36,6 +36,10 @@ static const lk_option options[] = {
 	{FLAG("refit", refit, "new weights on their way to inference engines (weight_update.csv)")},
 	{FLAG("finetune", finetune,
 	 "fine-tuning: peak memory, whether it fits, step times (finetune_runs.csv)")},
+	{FLAG("history", history,
+	 "published long runs: goodput and days, with what stopped them (run_history.csv)")},
+	{FLAG("storage", storage,
+	 "training that reads from storage: samples a second (storage_runs.csv)")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},

@@ -29,7 +29,7 @@ static lk_status write_goal(const lk_step *step, const char *path, lk_error *err
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err) {
 	const lk_step *step = lk_prediction_step(prediction);
-	if (outputs->trace) LK_TRY(lk_trace_write_step(step, outputs->trace, err));
+	if (outputs->trace) LK_TRY(lk_trace_write_prediction(prediction, outputs->trace, err));
 	if (outputs->graph) LK_TRY(lk_graph_write(step->graph, outputs->graph, err));
 	if (outputs->html)
 		LK_TRY(lk_report_predict(prediction, LK_REPORT_HTML, outputs->html, NULL, err));

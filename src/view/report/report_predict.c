@@ -141,6 +141,18 @@ static lk_status predict_put_spread(lk_report *writer, const lk_prediction *pred
 	                       true, lk_spread_table(prediction), 0, err);
 }
 
+/* ---- the whole run ---- */
+
+static lk_status predict_put_run(lk_report *writer, const lk_prediction *prediction,
+                                 lk_error *err) {
+	if (!prediction->run.samples) return LK_OK;
+	LK_TRY(lk_report_table(writer, "The whole run",
+	                       "quantiles over simulated runs, of chance alone: with what stops it",
+	                       true, lk_run_figures_table(prediction), 0, err));
+	return lk_report_table(writer, "Where the run goes", "mean over the simulated runs", true,
+	                       lk_run_times_table(prediction), 0, err);
+}
+
 /* ---- memory ---- */
 
 struct memory_part {
@@ -385,6 +397,7 @@ static lk_status predict_put_panels(const void *answer, lk_report *writer, lk_er
 		LK_TRY(put_phase_table(writer, prediction, err));
 	} else predict_put_waterfall(writer, prediction);
 	LK_TRY(predict_put_spread(writer, prediction, err));
+	LK_TRY(predict_put_run(writer, prediction, err));
 	predict_put_memory(writer, prediction);
 	if (prediction->detail) LK_TRY(lk_report_pipeline(writer, prediction, err));
 	predict_put_tornado(writer, prediction);

@@ -174,6 +174,153 @@ static void put_spans(lk_json_writer *writer, const lk_subject *subject) {
 	}
 }
 
+/* ---- a whole run ---- */
+
+#define RUN(member) LK_AT(lk_run_forecast, member)
+
+static const lk_answer_field figure_fields[] = {
+	{"mean", NULL, LK_AT(lk_run_figure, mean)},
+	{"p5", NULL, LK_AT(lk_run_figure, p5)},
+	{"p50", NULL, LK_AT(lk_run_figure, p50)},
+	{"p95", NULL, LK_AT(lk_run_figure, p95)},
+};
+static const lk_answer_record figure_record = {
+	.name = "RunFigure",
+	.what = "A figure of a whole run, over the runs that were simulated.",
+	LK_RECORD(lk_run_figure, figure_fields)};
+
+static const lk_answer_field run_time_fields[] = {
+	{"share", NULL, LK_AT(lk_run_time, share)},
+	{"days", NULL, LK_AT(lk_run_time, days), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record run_time_record = {.name = "RunTime",
+                                                 .what = "A part of the time of a whole run, mean.",
+                                                 LK_RECORD(lk_run_time, run_time_fields)};
+
+static const lk_answer_field saved_fields[] = {
+	{"name", NULL, LK_AT(lk_run_saved, name)},
+	{"interval_s", NULL, LK_AT(lk_run_saved, interval_s)},
+	{"stall_s", NULL, LK_AT(lk_run_saved, stall_s)},
+	{"write_s", NULL, LK_AT(lk_run_saved, write_s)},
+};
+static const lk_answer_record saved_record = {.name = "Checkpoints",
+                                              .what = "Checkpoints of one kind.",
+                                              LK_RECORD(lk_run_saved, saved_fields)};
+
+static void put_run_part(lk_json_writer *writer, const char *key, const lk_answer_record *record,
+                         const void *of) {
+	lk_subject subject = {of, of, 0, NULL};
+	lk_json_object(writer, key);
+	lk_json_put_fields(writer, record, &subject);
+	lk_json_object_end(writer);
+}
+
+static void put_run_figures(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_run_forecast *run = subject->record;
+	for (int i = 0; i < run->figure_count; i++)
+		put_run_part(writer, run->figures[i].key, &figure_record, &run->figures[i]);
+}
+
+static void put_run_times(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_run_forecast *run = subject->record;
+	for (int i = 0; i < run->time_count; i++)
+		put_run_part(writer, run->times[i].key, &run_time_record, &run->times[i]);
+}
+
+static void put_run_saved(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_run_forecast *run = subject->record;
+	for (int i = 0; i < run->saved_count; i++)
+		put_run_part(writer, NULL, &saved_record, &run->saved[i]);
+}
+
+#define PHASE(member) LK_AT(lk_run_phase, member)
+static const lk_answer_field phase_fields[] = {
+	{"name", "phase", PHASE(name)},
+	{"gpus", "GPUs", PHASE(gpus)},
+	{"gbs", "gbs", PHASE(gbs), .known = LK_UNLESS_ZERO},
+	{"seq", "seq", PHASE(seq), .known = LK_UNLESS_ZERO},
+	{"tokens", "tokens", PHASE(tokens), .shown = lk_format_count},
+	{"steps", "steps", PHASE(steps), .shown = lk_format_thousands},
+	{"step_time_s", "step", PHASE(step_time_s), .shown = lk_format_seconds},
+	{"work_days", "days of work", PHASE(work_days), .shown = lk_days},
+};
+const lk_answer_record lk_run_phase_record = {
+	.name = "RunPhase",
+	.what = "A phase of a run: its job, its steps, and the days of its steps and evaluations.",
+	LK_RECORD(lk_run_phase, phase_fields)};
+
+static const lk_answer_field run_fields[] = {
+	{"samples", NULL, RUN(samples)},
+	{"figures", NULL, LK_FIELD_MAP, .of = &figure_record, .put = put_run_figures},
+	{"time", NULL, LK_FIELD_MAP, .of = &run_time_record, .put = put_run_times},
+	{"mtbf_hours", NULL, RUN(mtbf_hours), .known = LK_UNLESS_ZERO},
+	{"recovery", NULL, RUN(recovery)},
+	{"checkpoints", NULL, LK_FIELD_MANY, .of = &saved_record, .put = put_run_saved},
+	{"best_interval_s", NULL, RUN(best_interval_s), .known = LK_UNLESS_ZERO},
+	{"cheapest_spares", NULL, RUN(cheapest_spares)},
+	{"enough_spares", NULL, RUN(enough_spares)},
+	{"phases", NULL, LK_MANY(lk_run_forecast, phases, phase_count, lk_run_phase_record)},
+};
+static const lk_answer_record run_record = {
+	.python = "Run",
+	.what = "The whole run with what stops it: quantiles over simulated runs, where its time goes.",
+	LK_RECORD(lk_run_forecast, run_fields)};
+
+/* ---- a whole run as tables ---- */
+
+static char *run_shown(const char *key, double number, char *out, size_t size) {
+	static const struct {
+		const char *key;
+		lk_shown *shown;
+	} rows[] = {{"days", lk_days},
+	            {"goodput", lk_percent},
+	            {"cost_usd", lk_format_dollars},
+	            {"energy_kwh", lk_format_energy},
+	            {"carbon_kg", lk_format_mass}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (strcmp(rows[i].key, key) == 0) return rows[i].shown(number, out, size);
+	return lk_format_thousands(number, out, size);
+}
+
+lk_table *lk_run_figures_table(const lk_prediction *prediction) {
+	const lk_run_forecast *run = &prediction->run;
+	char title[64], text[64];
+	snprintf(title, sizeof title, "over %d runs", run->samples);
+	const lk_column columns[] = {{"figure", title, false, false},
+	                             {"mean", "mean", true, false},
+	                             {"p5", "P5", true, false},
+	                             {"p50", "P50", true, false},
+	                             {"p95", "P95", true, false}};
+	lk_table *table = lk_table_new("run", columns, 5);
+	for (int i = 0; table && i < run->figure_count; i++) {
+		const lk_run_figure *figure = &run->figures[i];
+		const double numbers[] = {figure->mean, figure->p5, figure->p50, figure->p95};
+		lk_table_row(table);
+		lk_table_text(table, figure->label);
+		for (int n = 0; n < 4; n++)
+			lk_table_number(table, numbers[n],
+			                run_shown(figure->key, numbers[n], text, sizeof text));
+	}
+	return table;
+}
+
+lk_table *lk_run_times_table(const lk_prediction *prediction) {
+	static const lk_column columns[] = {{"part", "where the run goes", false, false},
+	                                    {"share", "share", true, false},
+	                                    {"days", "days", true, false}};
+	const lk_run_forecast *run = &prediction->run;
+	char text[64];
+	lk_table *table = lk_table_new("run_time", columns, 3);
+	for (int i = 0; table && i < run->time_count; i++) {
+		const lk_run_time *time = &run->times[i];
+		lk_table_row(table);
+		lk_table_text(table, time->label);
+		lk_table_number(table, time->share, lk_percent(time->share, text, sizeof text));
+		lk_table_text(table, time->days > 0 ? lk_days(time->days, text, sizeof text) : "");
+	}
+	return table;
+}
+
 /* ---- a measured run ---- */
 
 #define COMPARED(member) LK_AT(lk_compared, member)
@@ -296,6 +443,7 @@ static const lk_answer_field prediction_fields[] = {
 	{"checkpoint_bytes", NULL, FIELD(checkpoint_bytes), .known = LK_UNLESS_ZERO},
 	{"checkpoint_write_s", NULL, FIELD(checkpoint_write_s), .known = LK_UNLESS_ZERO},
 	{LK_INSIDE(lk_prediction, energy, lk_energy_record)},
+	{"run", NULL, LK_INSIDE(lk_prediction, run, run_record), LK_IF(lk_prediction, run.samples)},
 	{"breakdown", NULL, LK_MAP(lk_prediction, breakdown, breakdown_count, part_record),
      .named = offsetof(lk_time_part, key)},
 	{"seeds", NULL, LK_HERE(seed_record), LK_IF(lk_prediction, seeds)},

@@ -414,6 +414,45 @@ static lk_status put_spread(const struct report *report) {
 	return write_table(report, lk_spread_table(report->p));
 }
 
+/* ---- the whole run ---- */
+
+static lk_status put_run_phases(const struct report *report) {
+	static const lk_columns columns = {"run_phases", &lk_run_phase_record, NULL, false, true};
+	const lk_run_forecast *run = &report->p->run;
+	if (!run->phase_count) return LK_OK;
+	LK_TRY(write_table(report, lk_fields_rows(&columns, report->p, run->phases, run->phase_count)));
+	putc('\n', report->out);
+	return LK_OK;
+}
+
+/* Lines on checkpoints, recovery and spares. */
+static lk_status put_run(const struct report *report) {
+	const lk_run_forecast *run = &report->p->run;
+	char every[TEXT], stall[TEXT], best[TEXT], line[4 * LINE];
+	if (!run->samples) return LK_OK;
+	putc('\n', report->out);
+	LK_TRY(put_run_phases(report));
+	LK_TRY(write_table(report, lk_run_figures_table(report->p)));
+	putc('\n', report->out);
+	LK_TRY(write_table(report, lk_run_times_table(report->p)));
+	for (int i = 0; i < run->saved_count; i++) {
+		const lk_run_saved *saved = &run->saved[i];
+		int used = snprintf(line, sizeof line, "%s: every %s, a step waits %s", saved->label,
+		                    lk_format_seconds(saved->interval_s, every, sizeof every),
+		                    lk_format_seconds(saved->stall_s, stall, sizeof stall));
+		if (run->saved_count == 1)
+			snprintf(line + used, sizeof line - (size_t)used, "; the best interval is %s",
+			         lk_format_seconds(run->best_interval_s, best, sizeof best));
+		LK_TRY(put_labelled(report, i ? "" : "saved", line));
+	}
+	if (!(run->mtbf_hours > 0)) return LK_OK;
+	snprintf(line, sizeof line,
+	         "a stop every %.3g h; %s; %d spare %s cost least, %d are enough in 99 of 100 hours",
+	         run->mtbf_hours, run->recovery, run->cheapest_spares,
+	         lk_noun(run->cheapest_spares, "node", "nodes"), run->enough_spares);
+	return put_labelled(report, "recovery", line);
+}
+
 /* ---- memory ---- */
 
 static bool stage_shown(const struct report *report, int i) {
@@ -637,6 +676,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	LK_TRY(predict_view_put_breakdown(&r));
 	if (r.p->phases) LK_TRY(put_sides(&r));
 	LK_TRY(put_spread(&r));
+	LK_TRY(put_run(&r));
 	LK_TRY(predict_view_put_memory(&r));
 	put_simulated(&r);
 	LK_TRY(put_assumed(&r));

@@ -43,7 +43,7 @@ extern const char *const lk_stalls_bases[];
 /* A row of the stalls of an explanation. */
 extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
-extern const lk_answer_record lk_prediction_record, lk_layout_record;
+extern const lk_answer_record lk_prediction_record, lk_layout_record, lk_run_phase_record;
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
@@ -89,6 +89,9 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
                           lk_error *err);
 /* Quantiles over seeds, as a table that the caller frees; NULL when memory runs out. */
 lk_table *lk_spread_table(const lk_prediction *prediction);
+/* Figures of a whole run, and where its time goes. */
+lk_table *lk_run_figures_table(const lk_prediction *prediction);
+lk_table *lk_run_times_table(const lk_prediction *prediction);
 /* One row each, as a table that the caller frees; NULL when memory runs out. */
 lk_table *lk_sweep_table(const lk_sweep *sweep);
 /* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a

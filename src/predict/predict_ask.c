@@ -1,12 +1,43 @@
-/* predict_many.c: answer many requests, each independently, on all cores. */
-#include "lockstep/predict.h"
-
+/* predict_ask.c: the questions of predict: one request, one in phases, many, each independently, on
+ * all cores; a launch line as the equivalent options. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "predict/predict_internal.h"
 #include "system/parallel.h"
-#include "cost/calibration/calibration.h"
+
+lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
+	return lk_answer_with(request, request->run ? lk_predict_phases : lk_answer_any, out, err);
+}
+
+/* ---- a launch line as the equivalent options ---- */
+
+struct reading {
+	lk_arena arena; /* first: lk_arena_free_owner */
+	lk_stated stated;
+};
+
+void lk_stated_free(lk_stated *stated) {
+	if (stated) lk_arena_free_owner(stated->memory_owner);
+}
+
+lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err) {
+	struct reading *reading = calloc(1, sizeof *reading);
+	*out = NULL;
+	if (!reading) return lk_oom(err);
+	lk_stated *stated = &reading->stated;
+	stated->memory_owner = reading;
+	lk_status status =
+		lk_request_stated(&reading->arena, request, &stated->options, &stated->network, err);
+	if (status == LK_OK) *out = stated;
+	else lk_stated_free(stated);
+	return status;
+}
+
+/* ---- many ---- */
 
 struct many {
 	const lk_predict_request *requests;
