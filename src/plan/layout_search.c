@@ -278,16 +278,16 @@ static bool is_tight(const lk_space *space, const lk_step *step) {
 	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
 }
 
-/* Whether periods of layouts with these stages and this schedule are known not to settle: then
- * later ones do not try. A wrong guess only costs time. */
-static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
+/* Findings about layouts with these stages and this schedule, which spare others a simulation that
+ * comes to nothing. A wrong guess only costs time. */
+static lk_step_habits *search_habits(lk_bounder *bounder, const lk_job *job) {
 	uint32_t key = (uint32_t)job->pp;
 	key = key * 1024 + (uint32_t)job->vp;
 	key = key * 64 + (uint32_t)job->schedule;
 	key = key * 8 + 4 * (job->tp_overlap == LK_ON) + 2 * (job->cp > 1) + (job->ep > 1);
-	struct lk_known_settling *known = &bounder->settling[key * UINT32_C(0x9e3779b1) >> 26];
-	if (known->key != key) *known = (struct lk_known_settling){.key = key};
-	return &known->unsettled;
+	struct lk_known_habits *known = &bounder->habits[key * UINT32_C(0x9e3779b1) >> 26];
+	if (known->key != key) *known = (struct lk_known_habits){.key = key};
+	return &known->habits;
 }
 
 /* Simulate once more, with a breakdown: few layouts get this far. */
@@ -311,10 +311,11 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	bool *unsettled = search_unsettled(bounder, &job);
+	lk_step_habits *habits = search_habits(bounder, &job);
 	lk_step_options options = {.bare = true,
 	                           .few = true,
-	                           .habits = {.unsettled = *unsettled},
+	                           .guesses = true,
+	                           .habits = *habits,
 	                           .give_up_ps = limit_ps,
 	                           .cache = bounder->cache,
 	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
@@ -325,7 +326,10 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->tight = is_tight(bounder->space, &step);
 		out->step_ps = out->rank_ps = step.sim.step_ps;
 		out->habits = step.habits;
-		if (lk_step_fits(&step)) *unsettled = step.habits.unsettled;
+		if (lk_step_fits(&step)) {
+			habits->unsettled = step.habits.unsettled;
+			habits->crowded = step.habits.crowded || step.habits.shares;
+		}
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
 		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
 		else out->outcome = LK_SIMULATED;

@@ -176,7 +176,7 @@ typedef struct lk_parts {
 } lk_parts;
 
 enum {
-	LK_SETTLING_KNOWN = 64,
+	LK_HABITS_KNOWN = 64,
 	LK_HELD_KNOWN = 64,
 	LK_HELD_CHUNKS = 16 /* stages of more chunks are not cached */
 };
@@ -197,10 +197,10 @@ typedef struct lk_bounder {
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
 	uint64_t tried;
-	struct lk_known_settling {
+	struct lk_known_habits {
 		uint32_t key;
-		bool unsettled; /* see lk_step_habits */
-	} settling[LK_SETTLING_KNOWN];
+		lk_step_habits habits;
+	} habits[LK_HABITS_KNOWN];
 	lk_held held[LK_HELD_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;

@@ -80,6 +80,8 @@ typedef struct lk_sim_result {
 	bool doubtful;  /* the gap shifts by the period of the slowest rank, and others are faster:
 	                          right if the step's end grows at that rate */
 	bool unsettled; /* it was first simulated with few periods, and they did not settle */
+	int64_t guess_ps; /* unsettled, of a step that lacks micro-batches: what it would take if the
+	                     last periods were typical; 0: unknown */
 	/* The step takes longer than give_up_ps: step_ps is a lower bound, and there are no ends and no
 	 * count of operations. */
 	bool gave_up;
