@@ -17,7 +17,7 @@ static const double NEARLY = 3e-5;
 
 /* A guess of a step's length from few micro-batches is off by less, relative
  * (tests/unit/test_layout.c), and where that of a quarter as many agrees, by next to nothing. */
-static const double FAR = 3e-3, AGREED = 1e-4;
+static const double FAR = 5e-3, AGREED = 1e-4;
 
 /* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
  * than the pipeline holds, is next to nothing. */
@@ -301,11 +301,10 @@ static bool guess_suffices(const lk_step_options *options, double *before, lk_st
 	bool unsettled = step_is_unsettled(step);
 	double guess = (double)(unsettled ? sim->guess_ps : sim->step_ps), earlier = *before;
 	*before = guess;
-	if (!options->guesses || sim->gave_up || !(unsettled || sim->doubtful))
-		return false;
+	if (!options->guesses || sim->gave_up || !(unsettled || sim->doubtful)) return false;
 	sim->gave_up = options->give_up_ps > 0 && guess > (1 + FAR) * (double)options->give_up_ps;
-	bool agrees = fabs(guess - earlier) <= AGREED * guess;
-	if (!sim->gave_up && !(agrees && guess > 0)) return false;
+	bool agrees = unsettled && guess > 0 && fabs(guess - earlier) <= AGREED * guess;
+	if (!sim->gave_up && !agrees) return false;
 	sim->step_ps = sim->gave_up ? options->give_up_ps : (int64_t)guess;
 	step->step_s = (double)sim->step_ps / LK_PS_PER_S;
 	return true;
