@@ -37,7 +37,8 @@ enum {
 	SHARDINGS = 4,
 	SAMPLED = 16,      /* one in this many families is bounded first */
 	SAMPLE_LEAST = 32, /* with this many families or more */
-	SAMPLE_BATCHES = 2 /* batches of the sample that are simulated */
+	SAMPLE_BATCHES = 2, /* batches of the sample that are simulated */
+	HABITS_KNOWN = 64
 };
 
 int lk_plan_top(const lk_plan_request *request) {
@@ -50,6 +51,12 @@ int lk_plan_top(const lk_plan_request *request) {
 struct found {
 	uint32_t layout;
 	lk_trial trial;
+};
+
+/* Findings of the simulations of alike layouts. */
+struct known_habits {
+	uint32_t key;
+	lk_step_habits habits;
 };
 
 struct hunt {
@@ -73,6 +80,7 @@ struct hunt {
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
+	lk_step_habits known[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
 	uint32_t *heap;     /* layouts that may still matter, the least bound on top */
 	size_t waiting;     /* of them */
@@ -81,6 +89,7 @@ struct hunt {
 	uint32_t batches;
 	bool any_fits; /* of those tried: until then the cutoff is ignored */
 	/* results */
+	struct known_habits habits[HABITS_KNOWN];
 	int64_t *best_ps;   /* [groups] their ranking values; INT64_MAX: none */
 	struct found *best; /* [groups] */
 	uint32_t *top;      /* [top_count] groups, best first */
@@ -278,16 +287,17 @@ static bool is_tight(const lk_space *space, const lk_step *step) {
 	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
 }
 
-/* Findings about layouts with these stages and this schedule, which spare others a simulation that
- * comes to nothing. A wrong guess only costs time. */
-static lk_step_habits *search_habits(lk_bounder *bounder, const lk_job *job) {
-	uint32_t key = (uint32_t)job->pp;
-	key = key * 1024 + (uint32_t)job->vp;
-	key = key * 64 + (uint32_t)job->schedule;
-	key = key * 8 + 4 * (job->tp_overlap == LK_ON) + 2 * (job->cp > 1) + (job->ep > 1);
-	struct lk_known_habits *known = &bounder->habits[key * UINT32_C(0x9e3779b1) >> 26];
-	if (known->key != key) *known = (struct lk_known_habits){.key = key};
-	return &known->habits;
+/* What is known of layouts with these stages and this schedule from earlier batches. It spares
+ * others a simulation that comes to nothing; a wrong guess only costs time. */
+static struct known_habits *search_habits(struct hunt *hunt, const lk_layout *layout) {
+	const lk_core *core = &hunt->cores.at[layout->core];
+	uint32_t key = (uint32_t)core->pp;
+	key = key * 1024 + (uint32_t)core->vp;
+	key = key * 64 + (uint32_t)core->schedule;
+	key = key * 8 + 4 * layout->tp_overlap + 2 * (core->cp > 1) + (core->ep > 1);
+	struct known_habits *known = &hunt->habits[key * UINT32_C(0x9e3779b1) >> 26];
+	if (known->key != key) *known = (struct known_habits){.key = key};
+	return known;
 }
 
 /* Simulate once more, with a breakdown: few layouts get this far. */
@@ -305,17 +315,16 @@ static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
 }
 
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_trial *out, lk_error *err) {
+                        int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err) {
 	lk_job job;
 	lk_step step;
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	lk_step_habits *habits = search_habits(bounder, &job);
 	lk_step_options options = {.bare = true,
 	                           .few = true,
 	                           .guesses = true,
-	                           .habits = *habits,
+	                           .habits = known,
 	                           .give_up_ps = limit_ps,
 	                           .cache = bounder->cache,
 	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
@@ -326,10 +335,6 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->tight = is_tight(bounder->space, &step);
 		out->step_ps = out->rank_ps = step.sim.step_ps;
 		out->habits = step.habits;
-		if (lk_step_fits(&step)) {
-			habits->unsettled = step.habits.unsettled;
-			habits->crowded = step.habits.crowded || step.habits.shares;
-		}
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
 		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
 		else out->outcome = LK_SIMULATED;
@@ -352,7 +357,7 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	double start = processor_s();
 	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
 	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout,
-	                                 hunt->limit_ps[i], result, err);
+	                                 hunt->limit_ps[i], hunt->known[i], result, err);
 	bounder->try_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -376,7 +381,13 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 }
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
-	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
+	const lk_layout *layout = &hunt->layouts.at[number];
+	size_t group = search_group_of(hunt, layout);
+	if (trial->outcome == LK_SIMULATED || trial->outcome == LK_CUT_SHORT) {
+		lk_step_habits *habits = &search_habits(hunt, layout)->habits;
+		habits->unsettled = trial->habits.unsettled;
+		habits->crowded = trial->habits.crowded || trial->habits.shares;
+	}
 	hunt->out->untried += trial->outcome == LK_UNKNOWN;
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	if (trial->outcome == LK_SIMULATED)
@@ -468,6 +479,7 @@ static int search_take_batch(struct hunt *hunt, int most) {
 		} else {
 			hunt->batch_of[group] = hunt->batches;
 			hunt->limit_ps[count] = limit_of(hunt, group);
+			hunt->known[count] = search_habits(hunt, layout)->habits;
 			hunt->batch[count++] = number;
 		}
 	}
@@ -659,7 +671,7 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0,
-	                                 &out->closest.trial, err);
+	                                 (lk_step_habits){0}, &out->closest.trial, err);
 	give_worker(hunt, bounder);
 	return status;
 }
