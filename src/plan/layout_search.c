@@ -35,8 +35,8 @@ enum {
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4,
-	SAMPLED = 16,      /* one in this many families is bounded first */
-	SAMPLE_LEAST = 32, /* with this many families or more */
+	SAMPLED = 16,       /* one in this many families is bounded first */
+	SAMPLE_LEAST = 32,  /* with this many families or more */
 	SAMPLE_BATCHES = 2, /* batches of the sample that are simulated */
 	HABITS_KNOWN = 64
 };
@@ -279,14 +279,6 @@ static double search_longest_ps(const lk_space *space, double rank_ps) {
 	return space->by_energy ? lk_energy_longest_s(rank_ps) : rank_ps;
 }
 
-static bool is_tight(const lk_space *space, const lk_step *step) {
-	const lk_stage_use *use = &step->memory[step->fullest];
-	LK_ASSERT(space->headroom < 1);
-	if (lk_step_risky(step)) return true;
-	if (space->headroom >= 0) return use->total > use->usable * (1 - space->headroom);
-	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
-}
-
 /* What is known of layouts with these stages and this schedule from earlier batches. It spares
  * others a simulation that comes to nothing; a wrong guess only costs time. */
 static struct known_habits *search_habits(struct hunt *hunt, const lk_layout *layout) {
@@ -298,51 +290,6 @@ static struct known_habits *search_habits(struct hunt *hunt, const lk_layout *la
 	struct known_habits *known = &hunt->habits[key * UINT32_C(0x9e3779b1) >> 26];
 	if (known->key != key) *known = (struct known_habits){.key = key};
 	return known;
-}
-
-/* Simulate once more, with a breakdown: few layouts get this far. */
-static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
-                                const lk_step_options *bare, lk_trial *out, lk_error *err) {
-	lk_step step;
-	lk_step_options options = *bare;
-	options.bare = false;
-	options.habits = out->habits;
-	lk_status status = lk_step_ask(job, bounder->space->cluster, &options, &step, err);
-	if (status == LK_OK)
-		out->rank_ps = (int64_t)(lk_energy_full_s(&step.breakdown, step.step_s) * LK_PS_PER_S);
-	lk_step_free(&step);
-	return status;
-}
-
-lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err) {
-	lk_job job;
-	lk_step step;
-	memset(out, 0, sizeof *out);
-	out->outcome = LK_ILLEGAL;
-	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	lk_step_options options = {.bare = true,
-	                           .few = true,
-	                           .guesses = true,
-	                           .habits = known,
-	                           .give_up_ps = limit_ps,
-	                           .cache = bounder->cache,
-	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
-	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
-	if (status == LK_OK) {
-		out->peak = step.memory[step.fullest].total;
-		out->usable = step.usable;
-		out->tight = is_tight(bounder->space, &step);
-		out->step_ps = out->rank_ps = step.sim.step_ps;
-		out->habits = step.habits;
-		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
-		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
-		else out->outcome = LK_SIMULATED;
-	}
-	lk_step_free(&step);
-	if (status == LK_OK && bounder->space->by_energy && out->outcome == LK_SIMULATED)
-		status = rank_by_energy(bounder, &job, &options, out, err);
-	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
 /* Try a layout; after the cutoff it stays LK_UNKNOWN. */
