@@ -195,7 +195,6 @@ typedef struct lk_bounder {
 	lk_cost_cache *cache;
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
-	uint64_t tried;
 	lk_held held[LK_HELD_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;

@@ -16,7 +16,7 @@
 static const double NEARLY = 3e-5;
 
 /* A guess of a step's length from few micro-batches is off by less, relative
- * (tests/unit/test_layout.c), and where that of a quarter as many agrees, by next to nothing. */
+ * (tests/unit/test_long_search.c), and where that of a quarter as many agrees, by next to nothing. */
 static const double FAR = 5e-3, AGREED = 1e-4;
 
 /* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
