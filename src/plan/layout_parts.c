@@ -331,6 +331,8 @@ static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_par
 
 /* ---- pairs ---- */
 
+enum { PAIRED_KINDS = 3 }; /* of layers whose pairs are all priced */
+
 /* The longest run of equal layers: [*first, *end). */
 static void longest_run(const lk_job *job, int layers, int *first, int *end) {
 	*first = *end = 0;
@@ -342,17 +344,17 @@ static void longest_run(const lk_job *job, int layers, int *first, int *end) {
 	}
 }
 
-/* Time of a concurrent forward and backward pass of the layer beyond their own compute operations:
- * messages that the other's computation does not cover, and contention. */
-static lk_status beyond_compute(struct pricer *pricer, int layer, bool again, double *out,
+/* Time of a forward pass of one layer concurrent with a backward pass of another, beyond their own
+ * compute operations: messages that the other's computation does not cover, and contention. */
+static lk_status beyond_compute(struct pricer *pricer, int ahead, int back, bool again, double *out,
                                 lk_error *err) {
 	lk_builder *builder = &pricer->builder;
 	uint32_t forward, backward, pair;
 	double together_s;
 	*out = 0;
-	LK_TRY(lk_build_layer(builder, layer, again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD,
+	LK_TRY(lk_build_layer(builder, ahead, again ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD,
 	                      &forward));
-	LK_TRY(lk_build_layer(builder, layer, again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD,
+	LK_TRY(lk_build_layer(builder, back, again ? LK_BLOCK_BACKWARD_CHECKPOINT : LK_BLOCK_BACKWARD,
 	                      &backward));
 	LK_TRY(lk_build_pair(builder, forward, backward, &pair));
 	if (!stands_alone(pricer, pair)) return LK_OK;
@@ -361,18 +363,55 @@ static lk_status beyond_compute(struct pricer *pricer, int layer, bool again, do
 	return LK_OK;
 }
 
+/* Layers may differ in their mixer and window, and still all send rows to experts: one of each kind
+ * of those that have experts where most layers have, or none where most have none. Returns their
+ * number, 0 if there are more than PAIRED_KINDS. */
+static lk_status find_paired_kinds(struct pricer *pricer, int layers, int most, int *kind,
+                                   int *count) {
+	const lk_model *model = pricer->builder.model;
+	uint32_t known[PAIRED_KINDS], block = 0;
+	*count = 0;
+	for (int i = 0; i < layers; i++) {
+		int k = 0;
+		if (lk_model_is_moe(model, i) != lk_model_is_moe(model, most)) continue;
+		LK_TRY(lk_build_layer(&pricer->builder, i, LK_BLOCK_FORWARD, &block));
+		while (k < *count && known[k] != block) k++;
+		if (k < *count) continue;
+		if (*count == PAIRED_KINDS) {
+			*count = 0;
+			return LK_OK;
+		}
+		known[k] = block;
+		kind[(*count)++] = i;
+	}
+	return LK_OK;
+}
+
+/* The least time that a pair of layers takes beyond its computation. Where layers are of many
+ * kinds, it is known for the longest run of equal ones. */
 static lk_status find_pairs(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
 	const lk_job *job = pricer->builder.job;
-	int first, end;
-	double more_s;
+	int first, end, kind[PAIRED_KINDS], count;
+	double least_s = INFINITY, more_s;
 	out->paired = LK_ARRAY(arena, double, out->layers);
 	if (!out->paired) return lk_oom(err);
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	if (pricer->contended && full && job->recompute_layers > 0) return LK_OK; /* not needed then */
 	longest_run(job, out->layers, &first, &end);
 	if (first == end) return LK_OK;
-	LK_TRY(beyond_compute(pricer, first, full, &more_s, err));
-	for (int i = first; i < end; i++) out->paired[i] = more_s;
+	LK_TRY(find_paired_kinds(pricer, out->layers, first, kind, &count));
+	for (int a = 0; a < count; a++)
+		for (int b = 0; b < count && least_s > 0; b++) {
+			LK_TRY(beyond_compute(pricer, kind[a], kind[b], full, &more_s, err));
+			least_s = fmin(least_s, more_s);
+		}
+	if (!count) LK_TRY(beyond_compute(pricer, first, first, full, &least_s, err));
+	const lk_model *model = &job->model;
+	for (int i = 0; i < out->layers; i++) {
+		bool known = count ? lk_model_is_moe(model, i) == lk_model_is_moe(model, first)
+		                   : i >= first && i < end;
+		if (known) out->paired[i] = least_s;
+	}
 	return LK_OK;
 }
 

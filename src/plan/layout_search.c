@@ -35,9 +35,10 @@ enum {
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4,
-	SAMPLED = 16,      /* one in this many families is bounded first */
-	SAMPLE_LEAST = 32, /* with this many families or more */
-	SAMPLE_BATCHES = 2 /* batches of the sample that are simulated */
+	SAMPLED = 16,       /* one in this many families is bounded first */
+	SAMPLE_LEAST = 32,  /* with this many families or more */
+	SAMPLE_BATCHES = 2, /* batches of the sample that are simulated */
+	HABITS_KNOWN = 64
 };
 
 int lk_plan_top(const lk_plan_request *request) {
@@ -50,6 +51,12 @@ int lk_plan_top(const lk_plan_request *request) {
 struct found {
 	uint32_t layout;
 	lk_trial trial;
+};
+
+/* Findings of the simulations of alike layouts. */
+struct known_habits {
+	uint32_t key;
+	lk_step_habits habits;
 };
 
 struct hunt {
@@ -73,6 +80,7 @@ struct hunt {
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
+	lk_step_habits known[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
 	uint32_t *heap;     /* layouts that may still matter, the least bound on top */
 	size_t waiting;     /* of them */
@@ -81,6 +89,7 @@ struct hunt {
 	uint32_t batches;
 	bool any_fits; /* of those tried: until then the cutoff is ignored */
 	/* results */
+	struct known_habits habits[HABITS_KNOWN];
 	int64_t *best_ps;   /* [groups] their ranking values; INT64_MAX: none */
 	struct found *best; /* [groups] */
 	uint32_t *top;      /* [top_count] groups, best first */
@@ -270,70 +279,17 @@ static double search_longest_ps(const lk_space *space, double rank_ps) {
 	return space->by_energy ? lk_energy_longest_s(rank_ps) : rank_ps;
 }
 
-static bool is_tight(const lk_space *space, const lk_step *step) {
-	const lk_stage_use *use = &step->memory[step->fullest];
-	LK_ASSERT(space->headroom < 1);
-	if (lk_step_risky(step)) return true;
-	if (space->headroom >= 0) return use->total > use->usable * (1 - space->headroom);
-	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
-}
-
-/* Whether periods of layouts with these stages and this schedule are known not to settle: then
- * later ones do not try. A wrong guess only costs time. */
-static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
-	uint32_t key = (uint32_t)job->pp;
-	key = key * 1024 + (uint32_t)job->vp;
-	key = key * 64 + (uint32_t)job->schedule;
-	key = key * 8 + 4 * (job->tp_overlap == LK_ON) + 2 * (job->cp > 1) + (job->ep > 1);
-	struct lk_known_settling *known = &bounder->settling[key * UINT32_C(0x9e3779b1) >> 26];
-	if (known->key != key) *known = (struct lk_known_settling){.key = key};
-	return &known->unsettled;
-}
-
-/* Simulate once more, with a breakdown: few layouts get this far. */
-static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
-                                const lk_step_options *bare, lk_trial *out, lk_error *err) {
-	lk_step step;
-	lk_step_options options = *bare;
-	options.bare = false;
-	options.habits = out->habits;
-	lk_status status = lk_step_ask(job, bounder->space->cluster, &options, &step, err);
-	if (status == LK_OK)
-		out->rank_ps = (int64_t)(lk_energy_full_s(&step.breakdown, step.step_s) * LK_PS_PER_S);
-	lk_step_free(&step);
-	return status;
-}
-
-lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_trial *out, lk_error *err) {
-	lk_job job;
-	lk_step step;
-	memset(out, 0, sizeof *out);
-	out->outcome = LK_ILLEGAL;
-	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	bool *unsettled = search_unsettled(bounder, &job);
-	lk_step_options options = {.bare = true,
-	                           .few = true,
-	                           .habits = {.unsettled = *unsettled},
-	                           .give_up_ps = limit_ps,
-	                           .cache = bounder->cache,
-	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
-	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
-	if (status == LK_OK) {
-		out->peak = step.memory[step.fullest].total;
-		out->usable = step.usable;
-		out->tight = is_tight(bounder->space, &step);
-		out->step_ps = out->rank_ps = step.sim.step_ps;
-		out->habits = step.habits;
-		if (lk_step_fits(&step)) *unsettled = step.habits.unsettled;
-		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
-		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
-		else out->outcome = LK_SIMULATED;
-	}
-	lk_step_free(&step);
-	if (status == LK_OK && bounder->space->by_energy && out->outcome == LK_SIMULATED)
-		status = rank_by_energy(bounder, &job, &options, out, err);
-	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
+/* What is known of layouts with these stages and this schedule from earlier batches. It spares
+ * others a simulation that comes to nothing; a wrong guess only costs time. */
+static struct known_habits *search_habits(struct hunt *hunt, const lk_layout *layout) {
+	const lk_core *core = &hunt->cores.at[layout->core];
+	uint32_t key = (uint32_t)core->pp;
+	key = key * 1024 + (uint32_t)core->vp;
+	key = key * 64 + (uint32_t)core->schedule;
+	key = key * 8 + 4 * layout->tp_overlap + 2 * (core->cp > 1) + (core->ep > 1);
+	struct known_habits *known = &hunt->habits[key * UINT32_C(0x9e3779b1) >> 26];
+	if (known->key != key) *known = (struct known_habits){.key = key};
+	return known;
 }
 
 /* Try a layout; after the cutoff it stays LK_UNKNOWN. */
@@ -348,7 +304,7 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	double start = processor_s();
 	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
 	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout,
-	                                 hunt->limit_ps[i], result, err);
+	                                 hunt->limit_ps[i], hunt->known[i], result, err);
 	bounder->try_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -372,7 +328,13 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 }
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
-	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
+	const lk_layout *layout = &hunt->layouts.at[number];
+	size_t group = search_group_of(hunt, layout);
+	if (trial->outcome == LK_SIMULATED || trial->outcome == LK_CUT_SHORT) {
+		lk_step_habits *habits = &search_habits(hunt, layout)->habits;
+		habits->unsettled = trial->habits.unsettled;
+		habits->crowded = trial->habits.crowded || trial->habits.shares;
+	}
 	hunt->out->untried += trial->outcome == LK_UNKNOWN;
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	if (trial->outcome == LK_SIMULATED)
@@ -464,6 +426,7 @@ static int search_take_batch(struct hunt *hunt, int most) {
 		} else {
 			hunt->batch_of[group] = hunt->batches;
 			hunt->limit_ps[count] = limit_of(hunt, group);
+			hunt->known[count] = search_habits(hunt, layout)->habits;
 			hunt->batch[count++] = number;
 		}
 	}
@@ -655,7 +618,7 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0,
-	                                 &out->closest.trial, err);
+	                                 (lk_step_habits){0}, &out->closest.trial, err);
 	give_worker(hunt, bounder);
 	return status;
 }

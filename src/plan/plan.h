@@ -176,7 +176,6 @@ typedef struct lk_parts {
 } lk_parts;
 
 enum {
-	LK_SETTLING_KNOWN = 64,
 	LK_HELD_KNOWN = 64,
 	LK_HELD_CHUNKS = 16 /* stages of more chunks are not cached */
 };
@@ -196,11 +195,6 @@ typedef struct lk_bounder {
 	lk_cost_cache *cache;
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
-	uint64_t tried;
-	struct lk_known_settling {
-		uint32_t key;
-		bool unsettled; /* see lk_step_habits */
-	} settling[LK_SETTLING_KNOWN];
 	lk_held held[LK_HELD_KNOWN];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
@@ -290,10 +284,10 @@ typedef struct lk_hunt {
 /* Run the search. `cutoff`: ignored until a layout fits; NULL: none. */
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
                       const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* Simulate one layout by the predictor, as for all requests; if it takes longer than `limit_ps` it
- * may be cut short (0: never). */
+/* layout_try.c: simulate one layout by the predictor, as for all requests; if it takes longer than `limit_ps` it
+ * may be cut short (0: never). `known`: findings of similar layouts. */
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_trial *out, lk_error *err);
+                        int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err);
 /* Run the tasks, by the team of the request or by threads. */
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size,
                         lk_plan_task *task, void *context, void *results, lk_error *err);

@@ -255,7 +255,7 @@ static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char
 static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *trial, lk_fix *fix,
                            bool *fits, lk_error *err) {
 	const lk_job *wanted = &fixer->wanted->job;
-	const lk_step_options *options = fixer->options;
+	lk_step_options options = *fixer->options;
 	lk_asked asked;
 	lk_step step = {0};
 	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
@@ -263,7 +263,8 @@ static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *tri
 	if (!*fits) return LK_OK;
 	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
 	if (!*fits) return LK_OK;
-	lk_status status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);
+	options.bare = true;
+	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
 	*fits = status == LK_OK;
 	if (!*fits) return trial_refused(status);
 	lk_copy(fix->change, sizeof fix->change, trial->made);

@@ -1,9 +1,12 @@
 /* shard_place.c: gives pieces ranks: longest first, each where it fits. A piece that fits nowhere
  * is split, by columns while possible, then by rows; then moved to host memory, the table whose
  * bytes cost least time first. */
+#include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "shard/shard.h"
 
@@ -51,24 +54,64 @@ double lk_shard_work(const lk_shard_piece *piece) {
 	return piece->cost.forward_s + piece->cost.backward_s;
 }
 
-/* The rank with room whose largest measure is least. */
-static int place_least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean,
-                              const lk_shard_cost *load, const lk_shard_cost *more) {
-	int best = -1;
-	double least = INFINITY;
-	for (int r = 0; r < problem->ranks; r++) {
-		if (load[r].device_bytes + more->device_bytes > problem->capacity ||
-		    load[r].host_bytes + more->host_bytes > problem->host_capacity)
+/* A rank's load in one measure. */
+struct placed_load {
+	double load;
+	int rank;
+};
+
+LK_ORDER_BY(place_lightest_first, struct placed_load, load, rank)
+
+/* What the ranks have, and their order in each measure, so that few of them are compared. */
+struct placing {
+	const lk_shard_problem *p;
+	lk_shard_cost *load, mean;                    /* [ranks]; of all ranks */
+	struct placed_load *order[LK_SHARD_MEASURES]; /* [ranks] lightest first */
+};
+
+/* The first of the ordered loads that is not before this one. */
+static size_t place_find(const struct placed_load *order, size_t count, struct placed_load wanted) {
+	size_t low = 0;
+	while (low < count) {
+		size_t middle = low + (count - low) / 2;
+		if (place_lightest_first(&order[middle], &wanted) < 0) low = middle + 1;
+		else count = middle;
+	}
+	return low;
+}
+
+/* The rank with room whose largest measure is least, the first of equal ones. The ranks are
+ * compared in the order of the measure in which the piece has most: it bounds the others. */
+static int place_least_loaded(const struct placing *placing, const lk_shard_cost *more) {
+	double mean[LK_SHARD_MEASURES], own[LK_SHARD_MEASURES], least = INFINITY, least_load = -1;
+	size_t ranks = (size_t)placing->p->ranks;
+	int best = -1, by = 0;
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
+		mean[m] = lk_shard_measure(&placing->mean, m);
+		own[m] = lk_shard_measure(more, m);
+		if (mean[m] > 0 && (!(mean[by] > 0) || own[m] / mean[m] > own[by] / mean[by])) by = m;
+	}
+	for (size_t i = 0; i < ranks; i++) {
+		const struct placed_load *at = &placing->order[by][i];
+		const lk_shard_cost *load = &placing->load[at->rank];
+		double low = mean[by] > 0 ? (at->load + own[by]) / mean[by] : 0;
+		if (low > least) break;
+		if (low == least && at->load == least_load) { /* of equal ones the first is found */
+			i = place_find(placing->order[by], ranks, (struct placed_load){at->load, INT_MAX}) - 1;
+			continue;
+		}
+		if (load->device_bytes + more->device_bytes > placing->p->capacity ||
+		    load->host_bytes + more->host_bytes > placing->p->host_capacity)
 			continue;
 		double most = 0;
-		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
-			double all = lk_shard_measure(&load[r], m) + lk_shard_measure(more, m);
-			if (lk_shard_measure(mean, m) > 0) most = fmax(most, all / lk_shard_measure(mean, m));
+		for (int m = 0; m < LK_SHARD_MEASURES && most <= least; m++) {
+			double all = mean[m] > 0 ? (lk_shard_measure(load, m) + own[m]) / mean[m] : 0;
+			if (all > most) most = all;
 		}
-		if (most < least) {
-			best = r;
-			least = most;
-		}
+		if (most > least || (most == least && at->rank > best)) continue;
+		best = at->rank;
+		least = most;
+		least_load = at->load;
 	}
 	return best;
 }
@@ -81,40 +124,77 @@ static void load_with(lk_shard_cost *load, const lk_shard_cost *cost) {
 	load->host_bytes += cost->host_bytes;
 }
 
-/* Place pieces without a rank. */
-lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
-                                 bool *placed, lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
-	lk_shard_cost *load = LK_ARRAY(&arena, lk_shard_cost, problem->ranks), mean = {0};
-	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, pieces->count);
-	size_t count = 0;
-	*placed = true;
-	if (!load || !order) return lk_arena_free(&arena), lk_oom(err);
+/* Add the piece to a rank, which moves back in the orders. */
+static void place_on(struct placing *placing, int rank, const lk_shard_cost *more) {
+	lk_shard_cost before = placing->load[rank];
+	size_t count = (size_t)placing->p->ranks;
+	load_with(&placing->load[rank], more);
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
+		struct placed_load old = {lk_shard_measure(&before, m), rank},
+						   new = {lk_shard_measure(&placing->load[rank], m), rank};
+		size_t from = place_find(placing->order[m], count, old),
+			   to = place_find(placing->order[m], count, new) - (new.load > old.load);
+		LK_ASSERT(placing->order[m][from].rank == rank && to >= from);
+		memmove(&placing->order[m][from], &placing->order[m][from + 1], (to - from) * sizeof old);
+		placing->order[m][to] = new;
+	}
+}
+
+static lk_status place_begin(lk_arena *arena, const lk_shard_problem *problem,
+                             const lk_shard_pieces *pieces, struct placing *placing,
+                             lk_error *err) {
+	size_t ranks = (size_t)problem->ranks;
+	*placing = (struct placing){.p = problem, .load = LK_ARRAY(arena, lk_shard_cost, ranks)};
+	if (!placing->load) return lk_oom(err);
 	for (size_t i = 0; i < pieces->count; i++) {
 		const lk_shard_piece *piece = &pieces->at[i];
-		for (int r = 0; r < problem->ranks; r++)
-			if (piece->kind == LK_SHARD_DATA || piece->rank == r) load_with(&load[r], &piece->cost);
-		if (piece->kind != LK_SHARD_DATA && piece->rank < 0)
-			order[count++] = (lk_shard_weighed){0, i};
+		bool copied = piece->kind == LK_SHARD_DATA;
+		for (size_t r = 0; copied && r < ranks; r++) load_with(&placing->load[r], &piece->cost);
+		if (!copied && piece->rank >= 0) load_with(&placing->load[piece->rank], &piece->cost);
 		lk_shard_cost part = piece->cost;
 		part.forward_s /= problem->ranks;
 		part.backward_s /= problem->ranks;
 		part.columns /= problem->ranks;
-		load_with(&mean, &part);
+		load_with(&placing->mean, &part);
 	}
+	for (int m = 0; m < LK_SHARD_MEASURES; m++) {
+		struct placed_load *order = placing->order[m] = LK_ARRAY(arena, struct placed_load, ranks);
+		if (!order) return lk_oom(err);
+		for (size_t r = 0; r < ranks; r++)
+			order[r] = (struct placed_load){lk_shard_measure(&placing->load[r], m), (int)r};
+		lk_sort(order, ranks, sizeof *order, place_lightest_first);
+	}
+	return LK_OK;
+}
+
+/* Place pieces without a rank. */
+lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
+                                 bool *placed, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	struct placing placing;
+	size_t count = 0;
+	lk_status status = place_begin(&arena, problem, pieces, &placing, err);
+	lk_shard_weighed *order = LK_ARRAY(&arena, lk_shard_weighed, pieces->count);
+	if (status == LK_OK && !order) status = lk_oom(err);
+	if (status != LK_OK) return lk_arena_free(&arena), status;
+	*placed = true;
+	for (size_t i = 0; i < pieces->count; i++)
+		if (pieces->at[i].kind != LK_SHARD_DATA && pieces->at[i].rank < 0)
+			order[count++] = (lk_shard_weighed){0, i};
 	for (size_t i = 0; i < count; i++)
 		for (int m = 0; m < LK_SHARD_MEASURES; m++) {
-			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m);
-			if (lk_shard_measure(&mean, m) > 0)
-				order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
+			double own = lk_shard_measure(&pieces->at[order[i].piece].cost, m),
+				   mean = lk_shard_measure(&placing.mean, m);
+			if (mean > 0) order[i].cost = fmax(order[i].cost, own / mean);
 		}
-	for (int r = 0; r < problem->ranks; r++) *placed &= load[r].device_bytes <= problem->capacity;
+	for (int r = 0; r < problem->ranks; r++)
+		*placed &= placing.load[r].device_bytes <= problem->capacity;
 	lk_sort(order, count, sizeof *order, lk_shard_costliest_first);
 	for (size_t i = 0; i < count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
-		piece->rank = place_least_loaded(problem, &mean, load, &piece->cost);
+		piece->rank = place_least_loaded(&placing, &piece->cost);
 		if (piece->rank < 0) *placed = false;
-		else load_with(&load[piece->rank], &piece->cost);
+		else place_on(&placing, piece->rank, &piece->cost);
 	}
 	lk_arena_free(&arena);
 	return LK_OK;

@@ -77,9 +77,11 @@ typedef struct lk_sim_result {
 	uint64_t operations;   /* operations run over all these ranks, with repetitions */
 	size_t periods_put_in; /* periods of a steady state that were not simulated: see steady.c */
 	lk_sim_gap gap;        /* for a step that lacks micro-batches */
-	bool doubtful;  /* the gap shifts by the period of the slowest rank, and others are faster:
+	bool doubtful;    /* the gap shifts by the period of the slowest rank, and others are faster:
 	                          right if the step's end grows at that rate */
-	bool unsettled; /* it was first simulated with few periods, and they did not settle */
+	bool unsettled;   /* it was first simulated with few periods, and they did not settle */
+	int64_t guess_ps; /* unsettled, of a step that lacks micro-batches: what it would take if the
+	                     last periods were typical; 0: unknown */
 	/* The step takes longer than give_up_ps: step_ps is a lower bound, and there are no ends and no
 	 * count of operations. */
 	bool gave_up;

@@ -469,13 +469,27 @@ static bool steady_take_lacking(lk_sim *sim, const lk_steady *steady, const stea
 	return true;
 }
 
+/* The length of the whole step if the slowest rank goes on as in the last half of its periods. */
+static int64_t steady_guess(const lk_sim *sim, const lk_steady *steady, const steady_rank *rank,
+                            const lk_sim_result *brief) {
+	size_t half = steady->periods / 2;
+	double most = 0;
+	if (half < LEAST_RATED) return 0;
+	for (uint32_t i = 0; i < sim->stages * sim->lanes; i++)
+		most = fmax(most, rank_rate(&rank[i], steady->periods - half, half));
+	return brief->step_ps + llround(most * (double)steady->left_out);
+}
+
 bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_sim_result *out) {
 	uint32_t ranks = sim->stages * sim->lanes;
 	steady_rank *rank = LK_ARRAY(sim->arena, steady_rank, ranks);
 	LK_ASSERT(brief->lanes == sim->lanes);
 	if (!rank || brief->gave_up) return false;
 	steady_ranks(sim, steady, brief, rank);
-	if (!steady_settle(sim, steady, rank)) return false;
+	if (!steady_settle(sim, steady, rank)) {
+		if (steady->lacking) out->guess_ps = steady_guess(sim, steady, rank, brief);
+		return false;
+	}
 	for (uint32_t i = 0; i < ranks; i++) {
 		uint64_t last = rank[i].part->before + steady->last * rank[i].part->ops;
 		if (brief->finish_ps[i] != rank_latest_end(&rank[i], last, rank[i].ops)) return false;

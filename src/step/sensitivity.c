@@ -48,6 +48,7 @@ static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, lk_st
 	lk_constants constants;
 	lk_step_options options = {.bare = true,
 	                           .few = true,
+	                           .guesses = limit_s > 0,
 	                           .habits = habits,
 	                           .constants = &constants,
 	                           .give_up_ps =

@@ -15,6 +15,10 @@
 /* Growth of a step that agrees with a rate, relative: a third of the error that is allowed. */
 static const double NEARLY = 3e-5;
 
+/* A guess of a step's length from few micro-batches is off by less, relative
+ * (tests/unit/test_long_search.c), and where that of a quarter as many agrees, by next to nothing. */
+static const double FAR = 5e-3, AGREED = 1e-4;
+
 /* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
  * than the pipeline holds, is next to nothing. */
 enum { LEAD = 64 };
@@ -290,20 +294,38 @@ static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
 	return status;
 }
 
+/* Where few micro-batches do not determine the time of a step exactly, a search does without: with a
+ * step that is far beyond the limit by its guess, or whose guess agrees with the one `before`. */
+static bool guess_suffices(const lk_step_options *options, double *before, lk_step *step) {
+	lk_sim_result *sim = &step->sim;
+	bool unsettled = step_is_unsettled(step);
+	double guess = (double)(unsettled ? sim->guess_ps : sim->step_ps), earlier = *before;
+	*before = guess;
+	if (!options->guesses || sim->gave_up || !(unsettled || sim->doubtful)) return false;
+	sim->gave_up = options->give_up_ps > 0 && guess > (1 + FAR) * (double)options->give_up_ps;
+	bool agrees = unsettled && guess > 0 && fabs(guess - earlier) <= AGREED * guess;
+	if (!sim->gave_up && !agrees) return false;
+	sim->step_ps = sim->gave_up ? options->give_up_ps : (int64_t)guess;
+	step->step_s = (double)sim->step_ps / LK_PS_PER_S;
+	return true;
+}
+
 /* Where a report or a trace needs all micro-batches, few of them are asked first: whether they
  * settle decides how much of the whole is simulated unfolded. */
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {
 	static const int more[] = {1, 4, 16}; /* some steps settle only after so many times as long */
 	lk_step_options whole = *options, brief = *options;
+	brief.habits.unsettled = options->habits.unsettled && !options->guesses;
 	bool folds = !options->exact && !options->memory_only, tells = options->few || folds;
 	bool shares = false;
-	double share = 1;
+	double share = 1, guess = 0;
 	for (size_t i = 0; tells && i < sizeof more / sizeof *more && share == 1; i++) {
 		int few = lk_step_few(job, &brief, more[i]);
 		if (!few) continue;
 		LK_TRY(ask_with(job, cluster, &brief, few, job->microbatches, 1, out, err));
 		bool settled = !step_is_unsettled(out);
+		if (guess_suffices(options, &guess, out)) return LK_OK;
 		bool large = i > 0 && few <= job->microbatches / LEAD;
 		if (settled && out->sim.doubtful && !large) {
 			LK_TRY(confirm_rate(job, cluster, &brief, few, out, &settled, err));

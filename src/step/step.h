@@ -53,6 +53,9 @@ typedef struct lk_step_options {
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
 	                       that. 0: none */
 	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
+	bool
+		guesses; /* bare, few: of a step that few micro-batches do not determine, their guess will do
+	                 if it is far beyond give_up_ps, or agrees with that of fewer: within 0.01 % */
 	lk_step_habits habits;         /* known findings */
 	lk_cost_cache *cache;          /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */

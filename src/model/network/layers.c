@@ -13,9 +13,10 @@
 /* Read one item at *text and move *text past it; false at the end or if it is not an item. */
 static bool read_item(const char **text, const lk_model *model, lk_layer *out, int *repeat) {
 	LK_ASSERT(*text >= model->order && *text < model->order + sizeof model->order);
-	const char *at = *text + strspn(*text, " ");
+	const char *at = *text;
 	long times = 0;
 	bool letters = false, local = false;
+	while (*at == ' ') at++;
 	while (isdigit((unsigned char)*at) && times < 100000) times = 10 * times + (*at++ - '0');
 	*out = (lk_layer){.causal = model->network == LK_NET_DECODER};
 	for (; *at && *at != ' '; at++, letters = true) {
