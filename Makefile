@@ -270,7 +270,7 @@ $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 
 # --- the recorder --------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
-RECORDER_CFLAGS := -std=c11 -g -O2 $(ASSERTS) -fPIC -fvisibility=hidden $(HARDENED) $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+RECORDER_CFLAGS := -std=c11 -g -O2 -Werror=frame-larger-than=512 $(ASSERTS) -fPIC -fvisibility=hidden $(HARDENED) $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
 RECORDER_CC = $(CC) -D_GNU_SOURCE $(INCLUDES) $(RECORDER_CFLAGS) -MMD -MP -c -o $@ $<
 RECORDER_LINK = $(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^)
 

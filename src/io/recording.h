@@ -261,10 +261,10 @@ typedef struct lk_recorder {
 	lk_recording_head *head; /* NULL: not open */
 	char *map;
 	uint64_t limit;
-	uint64_t device, inode;          /* of the file, which is reopened for each block */
-	uint32_t failures;               /* to extend the file; after some it is not tried again */
-	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks left by ended threads, + 1; 0: none */
-	char path[PATH_MAX];
+	uint64_t device, inode;               /* of the file, which is reopened for each block */
+	uint32_t failures;                    /* to extend the file; after some it is not tried again */
+	uint32_t spare[LK_SPARE_BLOCKS];      /* blocks left by ended threads, + 1; 0: none */
+	char path[PATH_MAX], shown[PATH_MAX]; /* hidden, then as shown; and the latter */
 } lk_recorder;
 
 /* Where a thread writes. Zeroed: no block yet. */

@@ -373,8 +373,7 @@ lk_status lk_sim_check_time(const lk_sim *sim, lk_error *err) {
 	for (uint32_t s = 0; s < sim->stages; s++)
 		for (uint32_t i = 0; sim->stage[s].factor && i < sim->lanes; i++)
 			factor = fmax(factor, sim->stage[s].factor[i]);
-	factor *=
-		exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
+	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
 	if (!(sim->work_ps * factor < MOST_PS)) {
 		lk_fail(err, LK_ERR_INPUT, "step graph",
 		        "all operations of a step together may take more than 46 days, beyond what is "

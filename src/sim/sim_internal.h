@@ -109,7 +109,7 @@ typedef struct lk_sim {
 	lk_lane_groups group[LK_GROUPS];
 	lk_lane_groups every; /* all lanes in one group: teams across chains */
 	lk_sim_stage *stage;  /* [stages] */
-	double work_ps; /* of all operations, unscaled: lk_lower */
+	double work_ps;       /* of all operations, unscaled: lk_lower */
 	uint64_t event_count;
 	lk_sim_event *events; /* of the result */
 } lk_sim;

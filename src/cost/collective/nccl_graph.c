@@ -210,8 +210,9 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
 	double line = lk_link_rate_of(node->nic_rate) * nics / oversubscription;
-	double slots =
-		node->device->pcie_rate > 0 ? lk_link_rate_of(node->device->pcie_rate) * site->ppn : INFINITY;
+	double slots = node->device->pcie_rate > 0
+	                   ? lk_link_rate_of(node->device->pcie_rate) * site->ppn
+	                   : INFINITY;
 	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
