@@ -71,7 +71,8 @@ static void *read_in_thread(void *unused) {
 int main(int argc, char **argv) {
 	file = argv[1];
 	long budget = argc > 2 ? atol(argv[2]) : 0, deepest = 0;
-	long frame = (long)getauxval(51) + 4096, stack_bytes = frame > LEAST ? frame : LEAST; /* AT_MINSIGSTKSZ: the frame of a signal */
+	long frame = (long)getauxval(51) + 4096,
+		 stack_bytes = frame > LEAST ? frame : LEAST; /* AT_MINSIGSTKSZ: the frame of a signal */
 	unsigned char *memory =
 		mmap(NULL, BELOW + stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	stack_t stack = {.ss_sp = memory + BELOW, .ss_size = stack_bytes};
@@ -87,7 +88,8 @@ int main(int argc, char **argv) {
 		if (BELOW + stack_bytes - untouched > deepest) deepest = BELOW + stack_bytes - untouched;
 	}
 	if (deepest > stack_bytes)
-		printf("%ld bytes were written below a stack of %ld\n", deepest - stack_bytes, stack_bytes), failed = 1;
+		printf("%ld bytes were written below a stack of %ld\n", deepest - stack_bytes, stack_bytes),
+			failed = 1;
 	if (budget > 0 && deepest > budget)
 		printf("%ld bytes of stack are more than %ld\n", deepest, budget), failed = 1;
 	if (budget < 0) printf("%ld bytes\n", deepest);

@@ -191,6 +191,48 @@ static int follow_link_text(struct walk *walk, bool more) {
 	return 0;
 }
 
+/* The length of "self/cwd", "self/root" or "self/fd/N" at the start; 0: another name. */
+static size_t process_link_length(const char *name) {
+	static const char *const links[] = {"self/cwd",        "self/root",        "self/fd/",
+	                                    "thread-self/cwd", "thread-self/root", "thread-self/fd/"};
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+		size_t length = strlen(links[i]);
+		if (strncmp(name, links[i], length) != 0) continue;
+		if (links[i][length - 1] == '/') length += strspn(name + length, "0123456789");
+		if (name[length] == '/' || !name[length]) return length;
+	}
+	return 0;
+}
+
+/* /proc's links to files of this process name files that are guarded: put the file's own name in
+ * their place, if it has one. False: it is no such link. */
+static bool follow_process_link(struct walk *walk) {
+	struct texts {
+		char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
+	};
+	struct stat linked, named;
+	size_t length = process_link_length(walk->todo);
+	if (!length || strcmp(walk->out->path, "/proc") != 0 || ++walk->links > MOST_LINKS)
+		return false;
+	LP_TAKE(struct texts, at, false);
+	strcpy(at->rest, walk->todo + length);
+	walk->todo[length] = '\0';
+	lp_join(at->path, PATH_MAX, "/proc/", walk->todo, NULL);
+	long got = syscall(SYS_readlinkat, AT_FDCWD, at->path, at->text, PATH_MAX - 1);
+	at->text[got > 0 ? got : 0] = '\0';
+	bool same = at->text[0] == '/' &&
+	            syscall(SYS_newfstatat, AT_FDCWD, at->path, &linked, 0) == 0 &&
+	            syscall(SYS_newfstatat, AT_FDCWD, at->text, &named, 0) == 0 &&
+	            linked.st_dev == named.st_dev && linked.st_ino == named.st_ino;
+	if (same) {
+		lp_overlay_show_path(at->text);
+		same = lp_join(walk->todo, sizeof walk->todo, at->text, at->rest, NULL);
+		walk->depth = 0;
+		walk->out->path[0] = '\0';
+	} else strcpy(walk->todo + length, at->rest);
+	return same;
+}
+
 static int leave_overlay(struct walk *walk) {
 	LP_ASSERT(!walk->out->free);
 	size_t length = strlen(walk->out->path);
@@ -226,7 +268,8 @@ static int step_into_name(struct walk *walk, const char *name, bool more, bool f
 		return ENAMETOOLONG;
 	place->path[length] = '/';
 	strcpy(place->path + length + 1, name);
-	if (is_outside_overlay(place->path)) return leave_overlay(walk);
+	if (is_outside_overlay(place->path))
+		return (more || follow) && follow_process_link(walk) ? 0 : leave_overlay(walk);
 	int code = look_at_name(walk, &next);
 	if (code) return code;
 	if (S_ISLNK(place->type) && (more || follow)) return follow_link_text(walk, more);
