@@ -37,7 +37,7 @@ static lk_nccl_generation generation_of(lk_arch arch) {
 }
 
 double lk_link_rate_of(double bytes_per_s) {
-	return bytes_per_s > 0 ? fmin(bytes_per_s / gb, 1e6) : .125;
+	return bytes_per_s > 0 ? fmin(fmax(bytes_per_s / gb, 1e-9), 1e6) : .125;
 }
 
 /* Channel speeds that the search tries, fastest first (ends with 0). */
@@ -209,7 +209,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	double nics = nics_of(group, site->ppn);
 	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
-	double line = lk_link_rate_of(node->nic_rate) * nics / oversubscription;
+	double line = fmax(lk_link_rate_of(node->nic_rate) * nics / oversubscription, 1e-12);
 	double slots = node->device->pcie_rate > 0
 	                   ? lk_link_rate_of(node->device->pcie_rate) * site->ppn
 	                   : INFINITY;
