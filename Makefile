@@ -190,7 +190,7 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 # The rows of data/calibration are read and checked once, here, by the reader of the library.
 PACK := $(B)/pack_calibration
 PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
-	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
+	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c src/io/seal.c $(wildcard src/base/*.c src/system/*.c)
 $(PACK): $(PACK_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -204,7 +204,7 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 PACK_TABLES := $(B)/pack_tables
 PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c tools/pack_measured.c src/launch/reading/job_fields.c \
 	src/launch/config/draft_facts.c src/model/layout/optimizers.c src/model/layout/job_loss.c src/io/csv.c src/io/form.c \
-	src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c src/system/*.c)
+	src/io/stream.c src/io/inflate.c src/io/seal.c $(wildcard src/base/*.c src/system/*.c)
 $(PACK_TABLES): $(PACK_TABLES_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -270,7 +270,7 @@ $(PROGRAM): $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 
 # --- the recorder --------------------------------------------------------------------------------------------------
 # It runs in other people's programs: no sanitizers, and nothing seen of it but what it wraps.
-RECORDER_CFLAGS := -std=c11 -g -O2 $(ASSERTS) -fPIC -fvisibility=hidden $(HARDENED) $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
+RECORDER_CFLAGS := -std=c11 -g -O2 -Werror=frame-larger-than=512 $(ASSERTS) -fPIC -fvisibility=hidden $(HARDENED) $(WARN) $(if $(findstring clang,$(CC)),-Wno-strict-prototypes)
 RECORDER_CC = $(CC) -D_GNU_SOURCE $(INCLUDES) $(RECORDER_CFLAGS) -MMD -MP -c -o $@ $<
 RECORDER_LINK = $(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^)
 

@@ -9,7 +9,6 @@
 #include "recorder/recorder.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -20,18 +19,21 @@ enum { QUEUE_NS = 5000000 };
 
 /* -1 if it was read a moment ago or is not available. */
 static int64_t ask_queued_ns(int64_t now) {
-	char path[64], text[96];
-	long long computed, queued;
+	char path[64], text[96], digits[LP_DIGITS];
+	const char *at = text;
 	int64_t since = now - lp_thread.queued_ns;
 	if (lp_thread.queued_ns && since >= 0 && since < QUEUE_NS) return -1;
 	lp_thread.queued_ns = now;
-	snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+	lp_join(path, sizeof path, "/proc/self/task/", lp_digits((uint64_t)syscall(SYS_gettid), digits),
+	        "/schedstat", NULL);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return -1;
 	long size = syscall(SYS_read, fd, text, sizeof text - 1);
 	syscall(SYS_close, fd);
-	text[size > 0 ? size : 0] = '\0';
-	return sscanf(text, "%lld %lld", &computed, &queued) == 2 ? queued : -1;
+	if (size <= 0) return -1;
+	text[size] = '\0';
+	lp_number_at(&at); /* computed */
+	return *at == ' ' ? (int64_t)lp_number_at(&at) : -1;
 }
 
 static int64_t timeval_ns(struct timeval time) {

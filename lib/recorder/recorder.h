@@ -107,14 +107,63 @@ void *lp_old_libc(const char *name);
 void *lp_symbol_if(const char *name); /* NULL if there is none */
 void *lp_variable(const char *name);
 /* Declare `real`, found by `find` once. */
-#define LP_REAL_BY(find, name)                                          \
-	static __typeof__(&name) real_;                                     \
+#define LP_REAL_IN(real_, find, name)                                   \
 	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED); \
 	if (!LP_HOT(real != NULL)) {                                        \
 		real = (__typeof__(&name))(uintptr_t)find(#name);               \
 		__atomic_store_n(&real_, real, __ATOMIC_RELAXED);               \
 	}
+#define LP_REAL_BY(find, name)      \
+	static __typeof__(&name) real_; \
+	LP_REAL_IN(real_, find, name)
 #define LP_REAL(name) LP_REAL_BY(lp_symbol, name)
+
+/* The same for functions of libc, which are found when the library is loaded: the linker's search
+ * takes locks and kilobytes of stack, which a handler of a signal may not have. */
+typedef struct lp_libc_function {
+	const char *name;
+	void *real; /* of a pointer to it */
+} lp_libc_function;
+void lp_find_libc(void);
+#define LP_LIBC(name)                                                \
+	static __typeof__(&name) real_;                                  \
+	static const lp_libc_function function_                          \
+		__attribute__((section("lp_libc"), used)) = {#name, &real_}; \
+	LP_REAL_IN(real_, lp_symbol, name)
+
+/* ---- rooms (rooms.c) ----
+ *
+ * A wrapper runs on the program's stack, which may be small: no function of the preload library has
+ * a frame of more than 512 bytes (Makefile; tests/record/stacks.c). Larger buffers are rooms. */
+
+typedef char lp_path[PATH_MAX];
+typedef char lp_long_text[LK_TEXT_MOST];
+typedef struct lp_room {
+	void *at; /* NULL: not taken */
+	size_t mapped;
+} lp_room;
+/* The room's bytes, which it keeps until it is given back; NULL and ENOMEM. Safe in handlers of
+ * signals. */
+void *lp_room_take(lp_room *room, size_t size);
+/* Keeps errno. */
+void lp_room_give(lp_room *room);
+/* A room that is given back at the end of the scope. */
+#define LP_ROOM(name) __attribute__((cleanup(lp_room_give))) lp_room name = {0}
+/* Declare `name`, a pointer to a TYPE in a room of its own; without memory return `failed`. */
+#define LP_TAKE(type, name, failed)                           \
+	LP_ROOM(room_of_##name);                                  \
+	type *name = lp_room_take(&room_of_##name, sizeof(type)); \
+	if (!name) return failed
+
+enum { LP_DIGITS = 24 };
+/* A number as text, which ends at the end of `text`. */
+const char *lp_digits(uint64_t number, char text[LP_DIGITS]);
+/* Read a number after blanks; 0 if there is none. */
+uint64_t lp_number_at(const char **at);
+/* Join texts, up to NULL; false: it was cut. */
+bool lp_join(char *out, size_t size, ...) __attribute__((sentinel));
+/* The path of a descriptor's file, as /proc has it, or ""; its length or -1. */
+long lp_descriptor_path(int fd, char path[PATH_MAX]);
 
 /* ---- arming (arming.c) ---- */
 

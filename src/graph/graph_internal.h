@@ -17,7 +17,8 @@
  *              ...]}, ...],
  *      "wires": [[program, channel, program, channel], ...],
  *      "teams": [{"name", "members": [program, ...], "ranks", "across": true}, ...],
- *      "traced": true}
+ *      "traced": true,
+ *      "lockstep_seal": "SUM"}      of a file that is not packed (io/stream.h)
  *
  * "lockstep_graph", the version, comes first; the other members come in any order. Empty "streams"
  * and "teams" are left out, and so are "thread", "across" and "traced" if false. Members of an

@@ -506,7 +506,8 @@ static lk_status top_member(struct reader *reader, void *into, unsigned key) {
 	case 5: return read_array(reader, program_value, NULL, 0, LK_GRAPH_WIRES);
 	case 6: return read_array(reader, wire_value, NULL, 0, LK_GRAPH_WIRES);
 	case 7: return read_array(reader, team_value, NULL, 0, LK_GRAPH_WIRES);
-	default: return want_bool(reader, &reader->graph->traced);
+	case 8: return want_bool(reader, &reader->graph->traced);
+	default: return want(reader, LK_JSON_STRING, "the seal"); /* checked when it was opened */
 	}
 }
 
@@ -525,11 +526,12 @@ static lk_status first_member(struct reader *reader) {
 }
 
 static lk_status read_top(struct reader *reader) {
-	static const char *const keys[] = {"lockstep_graph", "ranks", "facts", "channels", "blocks",
-	                                   "programs",       "wires", "teams", "traced"};
+	static const char *const keys[] = {"lockstep_graph", "ranks",        "facts", "channels",
+	                                   "blocks",         "programs",     "wires", "teams",
+	                                   "traced",         "lockstep_seal"};
 	LK_TRY(first_member(reader));
 	reader->token = LK_JSON_OBJECT; /* its first member is read */
-	LK_TRY(graph_read_object(reader, keys, 9, 2 | 16 | 32, top_member, NULL));
+	LK_TRY(graph_read_object(reader, keys, 10, 2 | 16 | 32, top_member, NULL));
 	return graph_read_next(reader); /* nothing follows */
 }
 

@@ -330,8 +330,9 @@ static lk_status json_read_network(struct reader *reader, const lk_value *object
 /* ---- the whole ---- */
 
 static lk_status json_read_cluster(struct reader *reader, const lk_value *top) {
-	static const char *const keys[] = {"nodes",   "oversubscription", "rail_optimised",  "topology",
-	                                   "devices", "measured",         "lockstep_cluster"};
+	static const char *const keys[] = {
+		"nodes",   "oversubscription", "rail_optimised",   "topology",
+		"devices", "measured",         "lockstep_cluster", "lockstep_seal"};
 	if (top->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, top, "a cluster must be an object", NULL);
 	LK_TRY(lk_form_check_member(LK_FORM_CLUSTER, top, reader->file, reader->err));

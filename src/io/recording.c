@@ -88,24 +88,25 @@ static void fill_head(lk_recording_head *head, uint64_t limit, const char *host)
 }
 
 /* "FOLDER/NAME" of "FOLDER/.NAME" */
-static void shown_name(const lk_recorder *recorder, char out[PATH_MAX]) {
-	const char *slash = strrchr(recorder->path, '/');
-	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - recorder->path), recorder->path, slash + 2);
+static void name_shown(lk_recorder *recorder) {
+	size_t folder = (size_t)(strrchr(recorder->path, '/') + 1 - recorder->path);
+	memcpy(recorder->shown, recorder->path, folder);
+	strcpy(recorder->shown + folder, recorder->path + folder + 1);
 }
 
 /* Created under a hidden name, which readers ignore, until it is a recording: a process killed
  * meanwhile leaves none. */
 static int recording_create(lk_recorder *recorder, const char *folder, const char *host,
                             uint32_t root) {
-	char forked[32] = "", shown[PATH_MAX];
+	char forked[32] = "";
 	if (root) snprintf(forked, sizeof forked, LK_RECORDING_FORKED "%u", root);
 	for (int i = 0; i < TRIES; i++) {
 		int length =
 			snprintf(recorder->path, sizeof recorder->path, "%s/.%.63s-%d-%d%s" LK_RECORDING_ENDING,
 		             folder, host, (int)getpid(), i, forked);
 		if (length >= (int)sizeof recorder->path) return errno = ENAMETOOLONG, -1;
-		shown_name(recorder, shown);
-		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0)
+		name_shown(recorder);
+		if (syscall(SYS_faccessat, AT_FDCWD, recorder->shown, F_OK) == 0)
 			continue; /* left by this process before exec */
 		int fd = raw_open(recorder->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
@@ -115,8 +116,7 @@ static int recording_create(lk_recorder *recorder, const char *folder, const cha
 
 /* Give it its name, which must not exist yet. */
 static int recording_show(lk_recorder *recorder) {
-	char shown[PATH_MAX];
-	shown_name(recorder, shown);
+	const char *shown = recorder->shown;
 	long done = syscall(SYS_linkat, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0);
 	if (done != 0 && errno != EEXIST) /* for a file system without links */
 		return syscall(SYS_renameat2, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0) == 0

@@ -252,6 +252,8 @@ typedef struct lk_recording_head {
 	 * limit of file sizes is below limit_bytes; 0: only limit_bytes */
 	uint32_t growth_errno;
 	uint32_t cores; /* online cores of the machine; 0: unknown */
+	/* Sum over the file with 0 here, from when its process had ended; 0: none. */
+	uint64_t seal;
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 
@@ -261,10 +263,10 @@ typedef struct lk_recorder {
 	lk_recording_head *head; /* NULL: not open */
 	char *map;
 	uint64_t limit;
-	uint64_t device, inode;          /* of the file, which is reopened for each block */
-	uint32_t failures;               /* to extend the file; after some it is not tried again */
-	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks left by ended threads, + 1; 0: none */
-	char path[PATH_MAX];
+	uint64_t device, inode;               /* of the file, which is reopened for each block */
+	uint32_t failures;                    /* to extend the file; after some it is not tried again */
+	uint32_t spare[LK_SPARE_BLOCKS];      /* blocks left by ended threads, + 1; 0: none */
+	char path[PATH_MAX], shown[PATH_MAX]; /* hidden, then as shown; and the latter */
 } lk_recorder;
 
 /* Where a thread writes. Zeroed: no block yet. */
@@ -321,6 +323,11 @@ int lk_recording_open(const char *path, lk_recording *out, struct lk_error *err)
 /* lk_recording_open for bytes that outlive it. */
 int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out,
                     struct lk_error *err);
+/* LK_ERR_INPUT if it has a seal that its bytes do not have. */
+int lk_recording_check(lk_recording *recording, struct lk_error *err);
+/* Seal a recording of this machine whose process has ended; others, and what cannot be written, stay
+ * as they are. */
+void lk_recording_seal(const char *path);
 void lk_recording_close(lk_recording *recording);
 /* Read the next record in file order; false at the end. Only within a block that is the order of
  * time: a thread may continue in an earlier block left by another. */

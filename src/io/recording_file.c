@@ -3,11 +3,13 @@
  * copied one by one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sum.h"
 #include "io/recording.h"
 #include "lockstep/error.h"
 
@@ -100,6 +102,52 @@ void lk_recording_close(lk_recording *recording) {
 	free(recording->here);
 	recording->fd = -1;
 	recording->here = NULL;
+}
+
+/* ---- seals ---- */
+
+static bool recording_sum(lk_recording *recording, uint64_t *sum) {
+	uint64_t head[LK_HEADER_BYTES / 8];
+	if (!file_read_at(recording, head, sizeof head, 0)) return false;
+	head[offsetof(lk_recording_head, seal) / 8] = 0;
+	*sum = lk_sum_words(LK_SUM_EMPTY, head, sizeof head / 8);
+	recording->loaded = false;
+	for (uint32_t block = 0; block < recording->blocks; block++) {
+		uint64_t from = LK_HEADER_BYTES + (uint64_t)block * LK_BLOCK_BYTES;
+		if (!file_read_at(recording, recording->here, sizeof *recording->here, from)) return false;
+		*sum = lk_sum_words(*sum, (const void *)recording->here, sizeof *recording->here / 8);
+	}
+	*sum |= 3; /* no change of one bit makes it 0 */
+	return true;
+}
+
+int lk_recording_check(lk_recording *recording, lk_error *err) {
+	uint64_t sum;
+	if (!recording->head.seal) return LK_OK;
+	if (!recording_sum(recording, &sum)) return lk_recording_status(recording, err);
+	if (sum == recording->head.seal) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, recording->path,
+	        "is not as it was recorded: its seal does not fit its bytes");
+	return lk_hint(err, "copy it again from where it was recorded, or record anew");
+}
+
+static bool process_has_ended(const lk_recording_head *head) {
+	char host[sizeof head->host] = "";
+	if (head->end_ns) return true;
+	gethostname(host, sizeof host - 1);
+	return strcmp(host, head->host) == 0 && kill((pid_t)head->pid, 0) != 0 && errno == ESRCH;
+}
+
+void lk_recording_seal(const char *path) {
+	lk_recording recording;
+	uint64_t sum;
+	if (lk_recording_open(path, &recording, NULL) != LK_OK) return;
+	int fd = process_has_ended(&recording.head) && recording_sum(&recording, &sum)
+	             ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
+	             : -1;
+	if (fd >= 0) (void)!pwrite(fd, &sum, sizeof sum, offsetof(lk_recording_head, seal));
+	if (fd >= 0) close(fd);
+	lk_recording_close(&recording);
 }
 
 void lk_recording_rewind(lk_recording *recording) {

@@ -4,6 +4,7 @@
  * such files (NFS, FUSE) it has its passing name from the start. What is no regular file
  * (/dev/null, a pipe) is written directly. */
 #include "base/check.h"
+#include "base/sum.h"
 #include "io/stream.h"
 #include "base/text.h"
 
@@ -28,6 +29,10 @@ struct lk_sink {
 	FILE *file;      /* of lk_sink_file */
 	bool failed;     /* the first error of lk_sink_printf or of the FILE */
 	int failed_code; /* its errno */
+	bool packed, begun, sealed;
+	uint64_t sum;            /* of a sealed file's bytes but the last ones, */
+	char last[LK_SEAL_KEPT]; /* which are kept back for its end */
+	size_t kept;
 };
 
 static void free_sink(lk_sink *sink) {
@@ -150,7 +155,8 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	int fd = sink->name ? open_target(sink, path) : -1;
 	int code = errno;
 	if (fd >= 0) {
-		sink->out = gzdopen(fd, lk_ends_in(path, ".gz") ? "wb6" : "wbT");
+		sink->packed = lk_ends_in(path, ".gz");
+		sink->out = gzdopen(fd, sink->packed ? "wb6" : "wbT");
 		if (sink->out) {
 			gzbuffer(sink->out, 1 << 16);
 			*out = sink;
@@ -183,12 +189,42 @@ static bool sink_put(lk_sink *sink, const char *bytes, size_t size) {
 	return !sink->failed;
 }
 
+/* Pass on all but the last bytes of a sealed file. */
+static bool sink_put_sealed(lk_sink *sink, const char *bytes, size_t size) {
+	size_t all = sink->kept + size, out = all > LK_SEAL_KEPT ? all - LK_SEAL_KEPT : 0;
+	size_t old = out < sink->kept ? out : sink->kept;
+	bool good = sink_put(sink, sink->last, old) && sink_put(sink, bytes, out - old);
+	sink->sum = lk_sum_bytes(lk_sum_bytes(sink->sum, sink->last, old), bytes, out - old);
+	memmove(sink->last, sink->last + old, sink->kept - old);
+	sink->kept -= old;
+	memcpy(sink->last + sink->kept, bytes + (out - old), size - (out - old));
+	sink->kept += size - (out - old);
+	LK_ASSERT(sink->kept <= LK_SEAL_KEPT);
+	return good;
+}
+
+static bool sink_add(lk_sink *sink, const char *bytes, size_t size) {
+	if (!sink->begun && size) {
+		sink->begun = true;
+		sink->sealed = sink->target && !sink->packed && lk_seal_wanted(bytes, size);
+		sink->sum = LK_SUM_EMPTY;
+	}
+	return sink->sealed ? sink_put_sealed(sink, bytes, size) : sink_put(sink, bytes, size);
+}
+
+static void put_seal(lk_sink *sink) {
+	char end[LK_SEAL_ROOM];
+	size_t size = lk_seal_end(sink->last, sink->kept, sink->sum, end);
+	if (sink->sealed) sink_put(sink, size ? end : sink->last, size ? size : sink->kept);
+	sink->sealed = false;
+}
+
 lk_status lk_sink_write(lk_sink *sink, const void *bytes, size_t size, lk_error *err) {
 	if (sink->file && fflush(sink->file) != 0 && !sink->failed) {
 		sink->failed = true;
 		sink->failed_code = errno;
 	}
-	return sink_put(sink, bytes, size) ? LK_OK
+	return sink_add(sink, bytes, size) ? LK_OK
 	                                   : sink_refused(sink->name, "write", sink->failed_code, err);
 }
 
@@ -214,7 +250,7 @@ void lk_sink_printf(lk_sink *sink, const char *fmt, ...) {
 }
 
 static ssize_t file_write(void *cookie, const char *bytes, size_t size) {
-	return sink_put(cookie, bytes, size) ? (ssize_t)size : 0;
+	return sink_add(cookie, bytes, size) ? (ssize_t)size : 0;
 }
 
 FILE *lk_sink_file(lk_sink *sink) {
@@ -228,6 +264,7 @@ static bool sink_close_all(lk_sink *sink) {
 	errno = 0;
 	bool closed = !sink->file || fclose(sink->file) == 0;
 	sink->file = NULL;
+	put_seal(sink);
 	closed = gzclose(sink->out) == Z_OK && closed;
 	if (!closed && !sink->failed) {
 		sink->failed = true;

@@ -340,6 +340,7 @@ lk_status lk_stream_open(const char *path, lk_stream **out, lk_error *err) {
 	if (status == LK_OK) {
 		stream->fd = standard ? open_standard() : open(path, O_RDONLY | O_CLOEXEC);
 		status = stream->fd < 0 ? io_error(stream, "open", err) : refuse_device(stream, err);
+		if (status == LK_OK) status = lk_seal_check(stream->fd, stream->name, err);
 	}
 	if (status != LK_OK) {
 		lk_stream_close(stream);

@@ -56,6 +56,24 @@ void lk_sink_abandon(lk_sink *sink);
 /* printf into the sink; errors are kept and returned by lk_sink_commit. */
 void lk_sink_printf(lk_sink *sink, const char *fmt, ...) LK_PRINTF(2, 3);
 
+/* ---- seals: a sum over the bytes of a state file, in its last line, by which a changed bit is
+ * detected. Files that are written under a form (form.h) get one from the sink; the stream checks it
+ * when such a file is opened. Text ends in "# lockstep seal SUM", JSON in its last member,
+ * "lockstep_seal". Packed files have the sum of their format instead. A file without a seal, or with
+ * something after it, is as people write them. ---- */
+
+/* Of the last bytes of a sealed file. */
+enum { LK_SEAL_ROOM = 64, LK_SEAL_KEPT = 3 };
+
+/* Whether a file that begins so is sealed. */
+bool lk_seal_wanted(const char *bytes, size_t size);
+/* The end of a file whose bytes, without the last ones, have this sum: what to write instead of
+ * them (at most LK_SEAL_KEPT), as text. Returns its length; 0: it cannot be sealed. */
+size_t lk_seal_end(const char *last, size_t size, uint64_t sum, char out[LK_SEAL_ROOM]);
+/* Check the seal of an open regular file, if it has one; leaves its position. LK_ERR_INPUT if the
+ * bytes are not those that were written. */
+lk_status lk_seal_check(int fd, const char *name, lk_error *err);
+
 /* ---- inflate: gzip members, decoded piece by piece. By ISA-L's igzip if available at build time
  * (three times as fast on traces), else by zlib; both give the same bytes and verify the same
  * checksums. */

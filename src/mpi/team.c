@@ -3,7 +3,8 @@
  * The lists of tasks do not depend on K, so a job may be resumed with another number of processes.
  *
  * The file of finished parts is a head and one record for each finished list of tasks: number of
- * results, size of one, bytes. It is written whole under another name and renamed. */
+ * results, size of one, bytes. It is written whole under another name and renamed; the head has the
+ * sum of what follows. */
 #include "mpi/team.h"
 
 #include <errno.h>
@@ -15,13 +16,14 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/sum.h"
 #include "system/parallel.h"
 
-static const char magic[8] = "LKPARTS1";
+static const char magic[8] = "LKPARTS2";
 
 struct head {
 	char magic[8];
-	uint64_t asked, size;
+	uint64_t asked, size, sum;
 };
 
 struct record {
@@ -48,6 +50,7 @@ static lk_status read_parts_file(mpi_team *team, lk_error *err) {
 	if (whole && !other) {
 		team->parts = malloc(h.size + 1);
 		whole = team->parts && fread(team->parts, 1, h.size, file) == h.size && fgetc(file) == EOF;
+		whole = whole && lk_sum_bytes(LK_SUM_EMPTY, team->parts, h.size) == h.sum;
 		team->parts_size = team->room = team->read_size = h.size;
 	}
 	fclose(file);
@@ -61,7 +64,9 @@ static lk_status read_parts_file(mpi_team *team, lk_error *err) {
 
 static lk_status write_parts_file(const mpi_team *team, lk_error *err) {
 	char new_path[4096];
-	struct head h = {.asked = team->asked, .size = team->parts_size};
+	struct head h = {.asked = team->asked,
+	                 .size = team->parts_size,
+	                 .sum = lk_sum_bytes(LK_SUM_EMPTY, team->parts, team->parts_size)};
 	memcpy(h.magic, magic, sizeof magic);
 	if (snprintf(new_path, sizeof new_path, "%s.new", team->path) >= (int)sizeof new_path)
 		return lk_fail(err, LK_ERR_INPUT, team->path, "the name is too long");

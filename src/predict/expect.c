@@ -7,7 +7,6 @@
  * A step time or a size of memory is log-normal around its prediction, with the deviations of both
  * sides of the 80 % range (1.2816 deviations); shares of timed parts are normal; numbers that are
  * no estimates (batch, length, GPUs) agree or do not. docs/method/expected.md has the formulas. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -537,11 +536,12 @@ lk_status lk_predict_write_calibration(const lk_prediction *prediction, const ch
                                        lk_error *err) {
 	if (!prediction->expected || !(prediction->expected->scaled > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--calibrated", "no step time was measured");
-	FILE *out = fopen(path, "w");
-	if (!out) return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
-	lk_status status = write_scaled(prediction, out, err);
-	if (fclose(out) != 0 && status == LK_OK)
-		status = lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
+	lk_sink *sink;
+	LK_TRY(lk_sink_open(path, &sink, err));
+	FILE *out = lk_sink_file(sink);
+	lk_status status = out ? write_scaled(prediction, out, err) : lk_oom(err);
+	if (status == LK_OK) return lk_sink_commit(sink, err);
+	lk_sink_abandon(sink);
 	return status;
 }
 

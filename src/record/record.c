@@ -210,6 +210,7 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 	if (!texts) return lk_oom(err);
 	bool loaded;
 	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
+	lk_recording_seal(path);
 	lk_status status = lk_record_load(path, texts, &run, &steps, &loaded, err);
 	if (status == LK_OK && loaded) {
 		status = describe_process(work, path, &run, &steps, err);
@@ -360,6 +361,8 @@ static lk_status sum_up_recordings(struct record_work *work, const lk_record_req
                                    const lk_run_end *end, lk_error *err) {
 	lk_record_answer *answer = &work->result;
 	lk_status status = lk_record_scratch_sum(&work->scratch, &work->arena, err);
+	if (status == LK_OK)
+		status = lk_record_find_escapes(&work->scratch, work->folder, &work->arena, err);
 	lk_record_scratch_remove(&work->scratch);
 	LK_TRY(status);
 	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));

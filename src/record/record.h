@@ -116,6 +116,10 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
                                  lk_record_scratch *out, lk_error *err);
 /* Fill `changes` and `unguarded` after the run. */
 lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err);
+/* record_escapes.c: add to `unguarded` the files below the working folder that changed on the disk
+ * since the folder was made; `folder`: of the recordings. */
+lk_status lk_record_find_escapes(lk_record_scratch *scratch, const char *folder, lk_arena *arena,
+                                 lk_error *err);
 void lk_record_scratch_remove(lk_record_scratch *scratch); /* unless the user named it */
 void lk_record_scratch_free(lk_record_scratch *scratch);
 

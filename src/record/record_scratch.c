@@ -67,6 +67,7 @@ static lk_status choose_scratch_folder(const lk_record_request *request, const c
 	return mkdtemp(scratch->path) ? LK_OK : fail_scratch(scratch->path, err);
 }
 
+/* `begun` has the time of the file system at which the run begins. */
 static lk_status make_state_file(const char *path, lk_error *err) {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	bool good = fd >= 0 && ftruncate(fd, STATE_BYTES) == 0;
@@ -86,6 +87,8 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
 		snprintf(path, sizeof path, "%s/%s", scratch->path, parts[i]);
 		if (mkdir(path, 0700) != 0) return fail_scratch(path, err);
 	}
+	snprintf(path, sizeof path, "%s/begun", scratch->path);
+	LK_TRY(make_state_file(path, err));
 	snprintf(path, sizeof path, "%s/state", scratch->path);
 	return make_state_file(path, err);
 }

@@ -198,10 +198,17 @@ lk_status lk_record_settings_of(const lk_record_request *request, const char *fo
 	LK_ASSERT(folder[0] == '/' && (!*scratch || scratch[0] == '/'));
 	char room[LK_PROGRAM_NAME];
 	const char *probe, *before = getenv("LD_PRELOAD"),
-					   *programs = lk_record_programs(request, room);
+					   *programs = lk_record_programs(request, room),
+					   *sanitizer = getenv("ASAN_OPTIONS");
 	LK_TRY(choose_recorder_library(request, arena, &probe, err));
 	LK_TRY(lk_record_set(out, "LD_PRELOAD",
 	                     before && *before ? lk_arena_printf(arena, "%s:%s", probe, before) : probe,
+	                     err));
+	/* a program built with the address sanitizer ends if another library is loaded before it */
+	LK_TRY(lk_record_set(out, "ASAN_OPTIONS",
+	                     lk_arena_printf(arena, "%s%sverify_asan_link_order=0",
+	                                     sanitizer ? sanitizer : "",
+	                                     sanitizer && *sanitizer ? ":" : ""),
 	                     err));
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD", folder, err));
 	LK_TRY(add_mode_settings(request, scratch, arena, out, err));

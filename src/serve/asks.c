@@ -116,16 +116,29 @@ static void fail_ask_time(lk_asks *asks, lk_ask *ask) {
 	fail_ask(asks, ask, 422, &err);
 }
 
+/* Share of its time that a question has left if it was not killed for it. */
+#define EARLY 0.1
+
 /* Fails a question whose pipe ended without an answer. */
 static void fail_ask_broken(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	/* A child that is exiting keeps its status in spite of the signal; any other is killed. */
 	int how = reap_child(ask);
-	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
+	bool killed = WIFSIGNALED(how);
+	/* SIGKILL comes at the hard limit of processor time, and when the machine's memory runs out */
+	bool early = lk_clock_s() < ask->deadline - EARLY * ask->seconds;
+	if (killed && (WTERMSIG(how) == SIGXCPU || (WTERMSIG(how) == SIGKILL && !early))) {
 		fail_ask_time(asks, ask);
 		return;
 	}
-	bool killed = WIFSIGNALED(how);
+	if (killed && WTERMSIG(how) == SIGKILL) {
+		lk_fail(&err, LK_ERR_MEMORY, "memory",
+		        "the process that computes the answer was killed, as by a system that runs out of "
+		        "memory");
+		lk_hint(&err, "ask for less, or give the server's machine or container more memory");
+		fail_ask(asks, ask, 422, &err);
+		return;
+	}
 	lk_fail(&err, LK_ERR_INTERNAL, "answer",
 	        "the process that computes the answer ended without one (%s %d)",
 	        killed ? "signal" : "status", killed ? WTERMSIG(how) : WEXITSTATUS(how));

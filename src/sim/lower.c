@@ -343,9 +343,9 @@ static lk_status sim_check_rendezvous(const lk_sim *sim, lk_error *err) {
 
 /* The longest path visits each operation of a stage's program at most once, so the sum of
  * everything bounds every time. */
-static lk_status sim_check_time(const lk_sim *sim, const uint32_t *called, lk_error *err) {
+static lk_status sim_sum_work(lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
-	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;
+	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count);
 	if (!sum) return lk_oom(err);
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		for (uint32_t op = graph->blocks.at[b].begin; called[b] && op < graph->blocks.at[b].end;
@@ -362,14 +362,19 @@ static lk_status sim_check_time(const lk_sim *sim, const uint32_t *called, lk_er
 			sum[b] += most;
 		}
 	}
-	for (uint32_t i = 0; i < sim->options->straggler_count; i++)
-		factor = fmax(factor, sim->options->stragglers[i].factor);
-	factor *= exp(4 * (sim->options->jitter + sim->options->gpu_spread)) *
-	          (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
 	for (uint32_t s = 0; s < sim->stages; s++)
 		for (uint32_t i = 0; i < sim->stage[s].use_count; i++)
-			total += sum[sim->stage[s].uses[i].block] * (double)sim->stage[s].uses[i].times;
-	if (!(total * factor < MOST_PS)) {
+			sim->work_ps += sum[sim->stage[s].uses[i].block] * (double)sim->stage[s].uses[i].times;
+	return LK_OK;
+}
+
+lk_status lk_sim_check_time(const lk_sim *sim, lk_error *err) {
+	double factor = 1; /* a rank named several times is slowed by the product */
+	for (uint32_t s = 0; s < sim->stages; s++)
+		for (uint32_t i = 0; sim->stage[s].factor && i < sim->lanes; i++)
+			factor = fmax(factor, sim->stage[s].factor[i]);
+	factor *= exp(4 * sim->options->jitter) * (sim->options->contention ? LK_MOST_SLOWDOWN : 1);
+	if (!(sim->work_ps * factor < MOST_PS)) {
 		lk_fail(err, LK_ERR_INPUT, "step graph",
 		        "all operations of a step together may take more than 46 days, beyond what is "
 		        "simulated");
@@ -387,7 +392,7 @@ lk_status lk_lower(lk_sim *sim, lk_error *err) {
 	LK_TRY(sim_check_programs(sim, err));
 	LK_TRY(sim_check_teams(sim, err));
 	LK_TRY(sim_check_rendezvous(sim, err));
-	return sim_check_time(sim, called, err);
+	return sim_sum_work(sim, called, err);
 }
 
 void lk_sim_describe_op(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op, char *out,

@@ -125,6 +125,7 @@ static lk_status sim_set_lanes(lk_sim *sim, lk_error *err) {
 	for (uint32_t i = 0; i < sim->lanes; i++) LK_ASSERT(sim->lane_of[sim->lane_chain[i]] == i);
 	for (uint32_t s = 0; s < sim->stages; s++) LK_TRY(stage_set_variant(sim, s, err));
 	LK_TRY(sim_set_factors(sim, err));
+	LK_TRY(lk_sim_check_time(sim, err));
 	LK_TRY(sim_set_records(sim, err));
 	for (unsigned g = 0; g < LK_GROUPS; g++) LK_TRY(lk_lower_groups(sim, g, err));
 	return lk_lower_all_lanes(sim, err);

@@ -109,6 +109,7 @@ typedef struct lk_sim {
 	lk_lane_groups group[LK_GROUPS];
 	lk_lane_groups every; /* all lanes in one group: teams across chains */
 	lk_sim_stage *stage;  /* [stages] */
+	double work_ps;       /* of all operations, unscaled: lk_lower */
 	uint64_t event_count;
 	lk_sim_event *events; /* of the result */
 } lk_sim;
@@ -116,6 +117,8 @@ typedef struct lk_sim {
 /* lower.c: instructions, checks of all indices of the engines, and a bound on time that excludes
  * overflow. */
 lk_status lk_lower(lk_sim *sim, lk_error *err);
+/* Refuse a step whose times, with the factors of its lanes, may exceed what is simulated. */
+lk_status lk_sim_check_time(const lk_sim *sim, lk_error *err);
 
 /* ranks.c: groups of one kind among lanes. */
 lk_status lk_lower_groups(lk_sim *sim, unsigned group, lk_error *err);

@@ -36,7 +36,7 @@ static bool lacks_chunks(const lk_job *job) {
 	return job->vp == 1;
 }
 static bool lacks_bubbles(const lk_job *job) {
-	return job->pp == 1 && (job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2);
+	return job->pp == 1 && job->schedule >= LK_SCHED_ZB_H1; /* what is made to fill them */
 }
 static bool lacks_replicas(const lk_job *job) {
 	return lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1;

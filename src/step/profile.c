@@ -93,6 +93,25 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 	return job;
 }
 
+const char *lk_profile_move(lk_graph *graph, const char *stack, const char *release,
+                            const lk_cluster *from, const lk_cluster *to) {
+	lk_job job = lk_profile_job(graph, stack, release, LK_BF16);
+	uint32_t *kernels = &graph->software.attention;
+	bool attends = false;
+	lk_copy(job.stack, sizeof job.stack, job.profile);
+	if (*kernels && *kernels == lk_job_attention_by(&job, from))
+		*kernels = lk_job_attention_by(&job, to);
+	for (uint32_t i = 0; i < graph->ops.count; i++)
+		attends |= lk_op_is_attention(graph->ops.kind[i]) || graph->ops.kind[i] == LK_OP_SOFTMAX;
+	lk_capability fused = lk_job_fused_attention(&job);
+	if (!attends || graph->traced || lk_cluster_can(from, fused) == lk_cluster_can(to, fused))
+		return NULL;
+	return lk_cluster_can(to, fused)
+	           ? "the graph's attention is not fused, as on its GPU; there it would be: ask predict"
+	           : "the graph's attention is fused; there the software has no such kernels: ask "
+	             "predict";
+}
+
 void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
                          lk_dtype dtype, lk_constants *constants, lk_cost_options *options) {
 	const lk_software *software = &graph->software;

@@ -325,6 +325,11 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 /* The constants and switches that price a graph's operations: those of its own software, unless
  * `stack` and `release` (not NULL) override them. A graph without software uses
  * LK_STACK_DEFAULT. */
+/* On another cluster: where attention has the kernels that the software chose on the one before,
+ * choose those that it would there. Returns why the graph's attention is not what the software would
+ * run there; NULL: it is. */
+const char *lk_profile_move(lk_graph *graph, const char *stack, const char *release,
+                            const lk_cluster *from, const lk_cluster *to);
 void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
                          lk_dtype dtype, lk_constants *constants, lk_cost_options *options);
 

@@ -64,10 +64,19 @@ static lk_status keys_read_bytes(const char *key, const char *value, double *out
 
 /* ---- hardware ---- */
 
+/* Kernels are those that the software chooses on the present cluster. */
+static lk_status choose_kernels(lk_scenario *scenario, lk_error *err) {
+	const lk_whatif_site *site = scenario->site;
+	const char *note = lk_profile_move(scenario->edit.graph, site->stack, site->release,
+	                                   scenario->before, &scenario->cluster);
+	return note ? keys_note(scenario, note, err) : LK_OK;
+}
+
 static lk_status set_cluster(lk_scenario *scenario, const char *what, const char *value,
                              lk_error *err) {
 	(void)what;
-	return lk_cluster_parse(scenario->arena, value, &scenario->cluster, err);
+	LK_TRY(lk_cluster_parse(scenario->arena, value, &scenario->cluster, err));
+	return choose_kernels(scenario, err);
 }
 
 static lk_status set_topology(lk_scenario *scenario, const char *what, const char *value,
@@ -82,8 +91,9 @@ static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *va
 	const lk_device *device;
 	(void)what;
 	LK_TRY(lk_device_lookup(value, "gpu", &device, err));
-	return lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster,
-	                              err);
+	LK_TRY(lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster,
+	                              err));
+	return choose_kernels(scenario, err);
 }
 
 static void keep_wired(lk_scenario *scenario) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No neighbour of plan's winner is faster: each of its degrees is doubled or halved, each of its switches changed, and predict asked.
+"""No neighbour of plan's winner is faster: each of its degrees is doubled or halved, each of its switches changed, its
+layout of stages left out, and predict asked.
 Usage: neighbours.py PROGRAM [JOBS [FIRST]]; JOBS random jobs (24) from seed FIRST on; works in the current folder."""
 import concurrent.futures, json, os, random, shlex, subprocess, sys
 
@@ -26,6 +27,8 @@ def neighbours(words, stack):
             # across nodes, which have 8 of the GPUs that are drawn, plan searches no tensor parallelism, and lists that
             if name in at and (name != "tp" or value <= 8):
                 yield [*words[:at[name]], str(value), *words[at[name] + 1:]]
+    if "pipeline-layout" in at:
+        yield [*words[:at["pipeline-layout"] - 1], *words[at["pipeline-layout"] + 1:]]
     for name, values in ALONE.items():
         for value in values if name in at and (name, stack) != ("zero", "ddp") else []:
             if value != words[at[name]]:

@@ -139,6 +139,14 @@ class Limits(unittest.TestCase):
             self.assertIn("signal 11", job["error"]["what"])
             self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
 
+    def test_killed_is_not_late(self):
+        with Server() as server:
+            job = server.json("POST", "/api/v1/plan", LONG_PLAN)
+            (child,) = server.children()
+            os.kill(child[0], signal.SIGKILL)  # as by a system that runs out of memory
+            job = server.job(job)
+            self.assertEqual((job["state"], job["status"], job["error"]["where"]), ("failed", 422, "memory"))
+
     def test_uploads(self):
         with Server("--upload", "1", "--workers", "1") as server:
             # The refusal may come before all is sent.

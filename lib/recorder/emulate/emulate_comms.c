@@ -32,14 +32,14 @@ static uint32_t adding;
 /* ---- tools ---- */
 
 void lp_emulate_give_up(const char *format, ...) {
-	char text[512];
+	char text[448];
 	va_list arguments;
-	char what[400];
 	va_start(arguments, format);
-	vsnprintf(what, sizeof what, format, arguments);
+	int begin = snprintf(text, sizeof text, "lockstep: as rank %d of %d: ", lp_emulated.rank,
+	                     lp_emulated.world);
+	vsnprintf(text + begin, sizeof text - (size_t)begin - 1, format, arguments);
+	strcat(text, "\n");
 	va_end(arguments);
-	snprintf(text, sizeof text, "lockstep: as rank %d of %d: %s\n", lp_emulated.rank,
-	         lp_emulated.world, what);
 	if (syscall(SYS_write, 2, text, strlen(text)) < 0) _exit(EXIT_UNHEARD);
 	_exit(EXIT_NOT_EMULATED);
 }

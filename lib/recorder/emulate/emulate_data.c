@@ -298,8 +298,8 @@ static bool describe_emulated_comm(lp_handle handle, int *size, int *rank, char 
 static void record_other_parts(lp_handle handle, lk_record_entry *group) {
 	static uint32_t others = UINT32_C(1) << 31;
 	const lp_emulated_comm *comm = lp_emulate_find_comm(handle);
-	char text[LK_TEXT_MOST];
 	if (!comm) return;
+	LP_TAKE(lp_long_text, text, );
 	group->bytes = (int64_t)(comm->division >> 1);
 	group->comm.request = comm->id;
 	for (int i = 0, begin = 0; comm->parts && i < comm->parts->count;
@@ -311,8 +311,8 @@ static void record_other_parts(lp_handle handle, lk_record_entry *group) {
 		                         .comm = {.request = comm->parts->id[i], .peer = size, .tag = -1}};
 		if (other.comm.request == comm->id) continue;
 		others++;
-		lp_emulate_list_ranks(comm->parts->ranks + begin, size, text, sizeof text);
-		lp_text(&other, LK_RECORD_GROUP, text);
+		lp_emulate_list_ranks(comm->parts->ranks + begin, size, *text, sizeof *text);
+		lp_text(&other, LK_RECORD_GROUP, *text);
 	}
 }
 

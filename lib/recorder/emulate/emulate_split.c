@@ -135,7 +135,12 @@ static bool fork_as_rank(int rank) {
 /* Complete a question, with those it depends on, the latest last; true in a copy. If a rank does
  * not answer, sets shared->silent. */
 static bool complete_question(struct question *first) {
-	struct question *open[DEEPEST] = {first};
+	struct questions {
+		struct question *open[DEEPEST];
+	};
+	LP_TAKE(struct questions, all, false);
+	struct question **open = all->open;
+	open[0] = first;
 	for (int depth = 1; depth > 0;) {
 		struct question *question = open[depth - 1];
 		int at = 0;

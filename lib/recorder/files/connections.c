@@ -62,7 +62,7 @@ int getsockname(int fd, struct sockaddr *restrict at, socklen_t *restrict length
 static void keep_moved_bind(int fd) {
 	struct sockaddr_storage at;
 	socklen_t length = sizeof at;
-	LP_REAL(getsockname)
+	LP_LIBC(getsockname)
 	int code = errno;
 	const in_port_t *port =
 		real(fd, (void *)&at, &length) == 0 ? port_of_address(&at, length) : NULL;
@@ -79,7 +79,7 @@ static void keep_moved_bind(int fd) {
 }
 
 LP_EXPORT int getsockname(int fd, struct sockaddr *restrict at, socklen_t *restrict length) {
-	LP_REAL(getsockname)
+	LP_LIBC(getsockname)
 	socklen_t room = length ? *length : 0;
 	int result = real(fd, at, length);
 	if (LP_HOT(lp_mode.kind != LP_MODE_AS_RANK) || result != 0 || !length) return result;
@@ -92,7 +92,7 @@ LP_EXPORT int getsockname(int fd, struct sockaddr *restrict at, socklen_t *restr
 /* ---- connecting and binding ---- */
 
 LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
-	LP_REAL(connect)
+	LP_LIBC(connect)
 	lp_overlay_socket moved;
 	bool failed = false;
 	lp_file_forget(fd);
@@ -104,7 +104,7 @@ LP_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
 }
 
 LP_EXPORT int bind(int fd, const struct sockaddr *at, socklen_t length) {
-	LP_REAL(bind)
+	LP_LIBC(bind)
 	lp_overlay_socket moved;
 	struct sockaddr_storage elsewhere;
 	bool failed = false;

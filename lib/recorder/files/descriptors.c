@@ -1,7 +1,6 @@
 /* descriptors.c: the file of a descriptor, by a table of descriptors and one of files. */
 #include "recorder/files/files.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -48,16 +47,14 @@ void lp_file_moved(int fd) {
 }
 
 static void record_file_name(int fd, uint32_t number, const struct stat *info) {
-	char link[40], path[PATH_MAX];
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t length = readlink(link, path, sizeof path - 1);
-	path[length > 0 ? length : 0] = '\0';
-	lp_overlay_show_path(path);
-	lp_slow_see(number, path);
+	LP_TAKE(lp_path, path, );
+	lp_descriptor_path(fd, *path);
+	lp_overlay_show_path(*path);
+	lp_slow_see(number, *path);
 	lk_record_entry record = {
 		.object = number, .bytes = (int64_t)info->st_size, .file.mount = lp_mount_of(fd)};
 	record.start_ns = record.end_ns = lp_now();
-	lp_text(&record, LK_RECORD_FILE, path);
+	lp_text(&record, LK_RECORD_FILE, *path);
 }
 
 /* The number of a file; if the table is full, a new number each time. */

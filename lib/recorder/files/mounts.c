@@ -4,7 +4,6 @@
 #include "recorder/files/files.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,7 +17,7 @@ enum {
 	MOUNTS = 64,    /* of a recording; further ones stay unknown */
 	LONGEST = 1024, /* longest folder of a mount; longer ones are cut */
 	LONGEST_TYPE = 32,
-	PIECE = 512 /* small, because threads of a program may have small stacks */
+	PIECE = 4096
 };
 
 /* A slot's `number` is stored last; slots are numbered from 1. */
@@ -36,8 +35,9 @@ typedef struct proc_file {
 	long at, count;
 } proc_file;
 
-static proc_file proc_open(const char *path) {
-	return (proc_file){.fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC)};
+static void proc_open(proc_file *file, const char *path) {
+	file->fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	file->at = file->count = 0;
 }
 
 static void proc_close(proc_file *file) {
@@ -72,7 +72,6 @@ static bool proc_skip_line(proc_file *file, int last) {
 /* ---- which mount ---- */
 
 static uint64_t mount_id_of_descriptor(int fd) {
-	char path[40], word[LONGEST_TYPE];
 	uint64_t id = 0;
 #if defined(SYS_statx) && defined(STATX_BASIC_STATS)
 	struct statx info;
@@ -82,16 +81,18 @@ static uint64_t mount_id_of_descriptor(int fd) {
 		                                                 headers */
 	if (id) return id;
 #endif
-	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-	proc_file file = proc_open(path);
+	char path[40], word[LONGEST_TYPE], digits[LP_DIGITS];
+	lp_join(path, sizeof path, "/proc/self/fdinfo/", lp_digits((uint64_t)fd, digits), NULL);
+	LP_TAKE(proc_file, file, 0);
+	proc_open(file, path);
 	for (int last = '\n'; last == '\n' && !id;) {
-		last = proc_word(&file, word, sizeof word);
+		last = proc_word(file, word, sizeof word);
 		bool found = strcmp(word, "mnt_id:") == 0;
-		if (found) last = proc_word(&file, word, sizeof word);
+		if (found) last = proc_word(file, word, sizeof word);
 		if (found) id = strtoull(word, NULL, 10);
-		last = proc_skip_line(&file, last) ? '\n' : -1;
+		last = proc_skip_line(file, last) ? '\n' : -1;
 	}
-	proc_close(&file);
+	proc_close(file);
 	return id;
 }
 
@@ -107,35 +108,40 @@ static void decode_mount_folder(char *text) {
 	*to = '\0';
 }
 
+typedef struct mount_text {
+	proc_file file;
+	char folder[LONGEST], text[LONGEST + LONGEST_TYPE + 4];
+} mount_text;
+
 /* "ID PARENT DEVICE ROOT FOLDER OPTIONS [TAG...] - TYPE ...": writes "FOLDER (TYPE)". */
-static bool describe_mount(uint64_t id, char *out, size_t room) {
-	char folder[LONGEST] = "", word[LONGEST_TYPE] = "";
-	proc_file file = proc_open("/proc/self/mountinfo");
+static bool describe_mount(uint64_t id, mount_text *out) {
+	char word[LONGEST_TYPE] = "";
+	proc_file *file = &out->file;
 	bool found = false;
 	int last;
+	proc_open(file, "/proc/self/mountinfo");
 	do {
-		last = proc_word(&file, word, sizeof word);
+		last = proc_word(file, word, sizeof word);
 		found = *word && strtoull(word, NULL, 10) == id;
-		for (int field = 1; found && field <= 3; field++)
-			last = proc_word(&file, word, sizeof word);
-		if (found) last = proc_word(&file, folder, sizeof folder);
+		for (int field = 1; found && field <= 3; field++) last = proc_word(file, word, sizeof word);
+		if (found) last = proc_word(file, out->folder, sizeof out->folder);
 		while (found && last == ' ' && strcmp(word, "-") != 0)
-			last = proc_word(&file, word, sizeof word);
-		if (found) proc_word(&file, word, sizeof word);
-	} while (!found && proc_skip_line(&file, last));
-	proc_close(&file);
+			last = proc_word(file, word, sizeof word);
+		if (found) proc_word(file, word, sizeof word);
+	} while (!found && proc_skip_line(file, last));
+	proc_close(file);
 	if (!found) return false;
-	decode_mount_folder(folder);
-	snprintf(out, room, "%s (%s)", folder, word);
+	decode_mount_folder(out->folder);
+	lp_join(out->text, sizeof out->text, out->folder, " (", word, ")", NULL);
 	return true;
 }
 
 static uint32_t record_mount(uint64_t id, uint32_t number) {
-	char text[LONGEST + LONGEST_TYPE + 4];
+	LP_TAKE(mount_text, mount, 0);
 	lk_record_entry record = {.object = number};
-	if (!describe_mount(id, text, sizeof text)) return 0;
+	if (!describe_mount(id, mount)) return 0;
 	record.start_ns = record.end_ns = lp_now();
-	lp_text(&record, LK_RECORD_MOUNT, text);
+	lp_text(&record, LK_RECORD_MOUNT, mount->text);
 	return number;
 }
 

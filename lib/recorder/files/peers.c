@@ -9,7 +9,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -30,25 +29,31 @@ static bool format_address(const struct sockaddr_storage *at, char *out, size_t 
 	if (at->ss_family == AF_INET) inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
 	else if (at->ss_family == AF_INET6) inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
 	else return false;
-	snprintf(out, room, "%s:%u", host,
-	         ntohs(at->ss_family == AF_INET ? v4->sin_port : v6->sin6_port));
-	return true;
+	char digits[LP_DIGITS];
+	return lp_join(
+		out, room, host, ":",
+		lp_digits(ntohs(at->ss_family == AF_INET ? v4->sin_port : v6->sin6_port), digits), NULL);
 }
 
 static bool format_connection(int fd, char out[PEER_TEXT]) {
-	struct sockaddr_storage own, other;
-	socklen_t size = sizeof own, other_size = sizeof other;
-	char here[80], there[80];
-	if (getpeername(fd, (void *)&other, &other_size) != 0) return false;
-	if (syscall(SYS_getsockname, fd, &own, &size) != 0) return false;
-	if (!format_address(&other, there, sizeof there) || !format_address(&own, here, sizeof here))
-		return false;
-	return snprintf(out, PEER_TEXT, "%s from %s", there, here) > 0;
+	struct ends {
+		struct sockaddr_storage own, other;
+		char here[80], there[80];
+	};
+	LP_TAKE(struct ends, ends, false);
+	socklen_t size = sizeof ends->own, other_size = sizeof ends->other;
+	if (getpeername(fd, (void *)&ends->other, &other_size) != 0) return false;
+	if (syscall(SYS_getsockname, fd, &ends->own, &size) != 0) return false;
+	return format_address(&ends->other, ends->there, sizeof ends->there) &&
+	       format_address(&ends->own, ends->here, sizeof ends->here) &&
+	       lp_join(out, PEER_TEXT, ends->there, " from ", ends->here, NULL);
 }
 
 /* Loader processes pass their batches through pipes. Standard input and output are the user's. */
 static bool format_pipe(int fd, ino_t inode, char out[PEER_TEXT]) {
-	return fd > 2 && snprintf(out, PEER_TEXT, LK_RECORD_PIPE "%llu", (unsigned long long)inode) > 0;
+	char digits[LP_DIGITS];
+	return fd > 2 &&
+	       lp_join(out, PEER_TEXT, LK_RECORD_PIPE, lp_digits((uint64_t)inode, digits), NULL);
 }
 
 uint32_t lp_new_peer(int fd, const struct stat *info) {

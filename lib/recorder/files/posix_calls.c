@@ -14,7 +14,7 @@
 /* Run CALL, which gives `result`, and record it as KIND; WANTED: the bytes that the call should
  * move. */
 #define TRANSFER(name, type, call, kind, fd, offset, wanted)                         \
-	LP_REAL(name)                                                                    \
+	LP_LIBC(name)                                                                    \
 	if (!lp_enter()) return call;                                                    \
 	bool moved;                                                                      \
 	uint32_t file = lp_target(fd, &moved);                                           \
@@ -99,7 +99,7 @@ static void record_opened(int fd, int64_t start) {
 }
 
 #define OPENS(name, call)             \
-	LP_REAL(name)                     \
+	LP_LIBC(name)                     \
 	if (!lp_enter()) {                \
 		int passed = call;            \
 		lp_file_forget(passed);       \
@@ -129,9 +129,9 @@ int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
 
 /* The overlay may open another file instead. */
-#define RESOLVES(at, flags)                                                                     \
-	char room[PATH_MAX];                                                                        \
-	const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, room) : path; \
+#define RESOLVES(at, flags)                                                                      \
+	LP_ROOM(room);                                                                               \
+	const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, &room) : path; \
 	if (lp_overlay.on && !given) return -1
 
 LP_EXPORT int open(const char *path, int flags, ...) {
@@ -184,7 +184,7 @@ LP_EXPORT int creat64(const char *path, mode_t mode) {
 
 #define MAKES_FILE(name, parameters, call, suffix, flags)                                        \
 	LP_EXPORT int name parameters {                                                              \
-		LP_REAL(name)                                                                            \
+		LP_LIBC(name)                                                                            \
 		int fd =                                                                                 \
 			lp_overlay_is_active() ? lp_overlay_make_temporary(path, suffix, flags) : real call; \
 		lp_file_forget(fd);                                                                      \
@@ -207,7 +207,7 @@ static bool shares_parent_memory(void) {
 }
 
 LP_EXPORT int close(int fd) {
-	LP_REAL(close)
+	LP_LIBC(close)
 	if (!lp_enter()) {
 		lp_file_forget(fd);
 		return real(fd);
@@ -224,37 +224,37 @@ LP_EXPORT int close(int fd) {
 }
 
 LP_EXPORT int close_range(unsigned first, unsigned last, int flags) {
-	LP_REAL(close_range)
+	LP_LIBC(close_range)
 	if (!shares_parent_memory()) lp_file_forget_range(first, last);
 	return real(first, last, flags);
 }
 
 LP_EXPORT void closefrom(int first) {
-	LP_REAL(closefrom)
+	LP_LIBC(closefrom)
 	if (!shares_parent_memory()) lp_file_forget_range(first < 0 ? 0 : (unsigned)first, UINT32_MAX);
 	real(first);
 }
 
 LP_EXPORT int dup2(int from, int to) {
-	LP_REAL(dup2)
+	LP_LIBC(dup2)
 	if (!shares_parent_memory()) lp_file_forget(to);
 	return real(from, to);
 }
 
 LP_EXPORT int dup3(int from, int to, int flags) {
-	LP_REAL(dup3)
+	LP_LIBC(dup3)
 	if (!shares_parent_memory()) lp_file_forget(to);
 	return real(from, to, flags);
 }
 
 LP_EXPORT off_t lseek(int fd, off_t offset, int whence) {
-	LP_REAL(lseek)
+	LP_LIBC(lseek)
 	if (offset != 0 || whence != SEEK_CUR) lp_file_moved(fd);
 	return real(fd, offset, whence);
 }
 
 LP_EXPORT off64_t lseek64(int fd, off64_t offset, int whence) {
-	LP_REAL(lseek64)
+	LP_LIBC(lseek64)
 	if (offset != 0 || whence != SEEK_CUR) lp_file_moved(fd);
 	return real(fd, offset, whence);
 }
@@ -262,7 +262,7 @@ LP_EXPORT off64_t lseek64(int fd, off64_t offset, int whence) {
 /* ---- the rest ---- */
 
 #define FILE_CALL(name, type, call, kind, fd, size)                  \
-	LP_REAL(name)                                                    \
+	LP_LIBC(name)                                                    \
 	if (!lp_enter()) return call;                                    \
 	bool moved;                                                      \
 	uint32_t file = lp_file(fd, &moved);                             \

@@ -25,7 +25,7 @@ static int64_t sum_iovec_bytes(const struct iovec *at, size_t count) {
 
 #define MOVES(name, kind, parameters, call, wanted)                                             \
 	LP_EXPORT ssize_t name parameters {                                                         \
-		LP_REAL(name)                                                                           \
+		LP_LIBC(name)                                                                           \
 		if (!lp_enter()) return real call;                                                      \
 		bool moved;                                                                             \
 		uint32_t peer = lp_target(fd, &moved);                                                  \
@@ -94,7 +94,7 @@ static void record_wait(lk_wait_for what, int64_t start) {
 
 #define WAITS(what, name, parameters, call)             \
 	LP_EXPORT int name parameters {                     \
-		LP_REAL(name)                                   \
+		LP_LIBC(name)                                   \
 		if (!is_watching_waits(what)) return real call; \
 		int64_t start = lp_now();                       \
 		int result = real call;                         \

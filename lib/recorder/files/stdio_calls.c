@@ -30,7 +30,7 @@ static int64_t now_if_armed(void) {
 }
 
 #define CALL(name, type, call, stream, kind, bytes)            \
-	LP_REAL(name)                                              \
+	LP_LIBC(name)                                              \
 	if (!lp_state.on || lp_thread.busy) return call;           \
 	int64_t start = now_if_armed();                            \
 	type result = call;                                        \
@@ -76,7 +76,7 @@ LP_EXPORT ssize_t getline(char **line, size_t *room, FILE *stream) {
 /* ---- opening and closing ---- */
 
 #define OPENS(name, call)                                 \
-	LP_REAL(name)                                         \
+	LP_LIBC(name)                                         \
 	int64_t start = now_if_armed();                       \
 	FILE *result = call;                                  \
 	if (!lp_state.on || !result) return result;           \
@@ -96,12 +96,12 @@ static int flags_of_mode(const char *mode) {
 	return flags;
 }
 
-#define RESOLVES(path, mode)                                                \
-	char room[PATH_MAX];                                                    \
-	const char *given = path;                                               \
-	if (lp_overlay_is_active() && lp_overlay_is_name(path)) {               \
-		given = lp_overlay_open(AT_FDCWD, path, flags_of_mode(mode), room); \
-		if (!given) return NULL;                                            \
+#define RESOLVES(path, mode)                                                 \
+	LP_ROOM(room);                                                           \
+	const char *given = path;                                                \
+	if (lp_overlay_is_active() && lp_overlay_is_name(path)) {                \
+		given = lp_overlay_open(AT_FDCWD, path, flags_of_mode(mode), &room); \
+		if (!given) return NULL;                                             \
 	}
 
 LP_EXPORT FILE *fopen(const char *path, const char *mode) {
@@ -122,23 +122,23 @@ LP_EXPORT FILE *freopen64(const char *path, const char *mode, FILE *stream) {
 }
 
 LP_EXPORT int fseek(FILE *stream, long offset, int whence) {
-	LP_REAL(fseek)
+	LP_LIBC(fseek)
 	if (lp_state.on) lp_file_moved(fileno(stream));
 	return real(stream, offset, whence);
 }
 LP_EXPORT int fseeko(FILE *stream, off_t offset, int whence) {
-	LP_REAL(fseeko)
+	LP_LIBC(fseeko)
 	if (lp_state.on) lp_file_moved(fileno(stream));
 	return real(stream, offset, whence);
 }
 LP_EXPORT int fseeko64(FILE *stream, off64_t offset, int whence) {
-	LP_REAL(fseeko64)
+	LP_LIBC(fseeko64)
 	if (lp_state.on) lp_file_moved(fileno(stream));
 	return real(stream, offset, whence);
 }
 
 LP_EXPORT int fclose(FILE *stream) {
-	LP_REAL(fclose)
+	LP_LIBC(fclose)
 	int64_t start = now_if_armed();
 	int fd = lp_state.on && stream ? fileno(stream) : -1;
 	if (fd >= 0) {

@@ -175,8 +175,12 @@ static char *demangled(const char *text) {
 
 static uint32_t number_of_kernel_name(const char *text) {
 	uint32_t hash = UINT32_C(2166136261);
-	char cut[NAME];
+	struct cut_name {
+		char text[NAME];
+	};
 	if (!text || !names) return 0;
+	LP_TAKE(struct cut_name, room, 0);
+	char *cut = room->text;
 	strncpy(cut, text, NAME - 1);
 	cut[NAME - 1] = '\0';
 	for (const char *at = cut; *at; at++) hash = (hash ^ (uint8_t)*at) * UINT32_C(16777619);

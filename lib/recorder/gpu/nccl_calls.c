@@ -143,11 +143,11 @@ static void finish_group_end(struct together *together, int result) {
 
 static int end_nccl_group(int (*real)(void), const char *name) {
 	static uint32_t number, epoch;
-	struct together t;
-	begin_group_end(&t);
+	LP_TAKE(struct together, together, real ? real() : LP_NCCL_ABSENT);
+	begin_group_end(together);
 	int result = real ? real() : LP_NCCL_ABSENT;
-	if (t.on) lp_nccl_record_management(&number, &epoch, name, NULL, t.start);
-	finish_group_end(&t, result);
+	if (together->on) lp_nccl_record_management(&number, &epoch, name, NULL, together->start);
+	finish_group_end(together, result);
 	if (lp_nccl_depth) lp_nccl_depth--;
 	return result;
 }

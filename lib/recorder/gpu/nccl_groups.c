@@ -106,12 +106,13 @@ static void learn_world_rank(int ranks, int rank) {
 
 /* Write the own entry in the file of members. */
 static void write_group_member(uint64_t hash, int rank) {
-	char path[PATH_MAX];
+	char name[40];
+	LP_TAKE(lp_path, at, );
+	char *path = *at;
 	int32_t number = lp_state.recorder.head->rank + 1;
 	if (rank < 0 || rank >= MOST_RANKS || number <= 0) return;
-	int length = snprintf(path, sizeof path, "%s/%016llx" LK_GROUP_ENDING, lp_state.folder,
-	                      (unsigned long long)hash);
-	if (length >= (int)sizeof path) return;
+	snprintf(name, sizeof name, "/%016llx" LK_GROUP_ENDING, (unsigned long long)hash);
+	if (!lp_join(path, PATH_MAX, lp_state.folder, name, NULL)) return;
 	int fd =
 		(int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) return;
@@ -139,8 +140,8 @@ static int ask_nccl(const char *name, void *comm) {
 
 /* At first use: an incomplete communicator (non-blocking) cannot be queried earlier. */
 void lp_nccl_record_group(lp_nccl_group *group, void *comm) {
-	char ranks[LK_TEXT_MOST];
 	if (group->recorded) return;
+	LP_TAKE(lp_long_text, ranks, );
 	group->recorded = true;
 	if (group->ranks < 0) group->ranks = ask_nccl("ncclCommCount", comm);
 	if (group->rank < 0) group->rank = ask_nccl("ncclCommUserRank", comm);
@@ -150,11 +151,11 @@ void lp_nccl_record_group(lp_nccl_group *group, void *comm) {
 		return;
 	}
 	learn_world_rank(group->ranks, group->rank);
-	lp_nccl_list_emulated(emulated, ranks, sizeof ranks);
+	lp_nccl_list_emulated(emulated, *ranks, sizeof *ranks);
 	lk_record_entry record = {.object = group->number,
 	                          .start_ns = lp_now(),
 	                          .comm = {.peer = group->ranks, .tag = group->rank}};
-	lp_text(&record, LK_RECORD_GROUP, ranks);
+	lp_text(&record, LK_RECORD_GROUP, *ranks);
 }
 
 lp_nccl_group *lp_nccl_group_of(void *comm) {

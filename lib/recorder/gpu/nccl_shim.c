@@ -33,7 +33,7 @@ static bool is_own_library(const char *path) {
 }
 
 static void *open_nccl_in(const char *folder, size_t length) {
-	char path[PATH_MAX];
+	static char path[PATH_MAX]; /* used only while the library is loaded */
 	if (!length ||
 	    snprintf(path, sizeof path, "%.*s/libnccl.so.2", (int)length, folder) >= (int)sizeof path)
 		return NULL;

@@ -89,6 +89,9 @@ bool lp_delay_any_late(const lp_handle *all, int n) {
 	return false;
 }
 
+enum { NO_MEMORY = 16 }; /* an error of every library */
+typedef lp_handle shown_requests[LP_MOST_REQUESTS];
+
 /* Show the requests that may be done, and hide the others; returns the number of hidden ones. */
 static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
 	LP_ASSERT(n <= LP_MOST_REQUESTS);
@@ -102,7 +105,8 @@ static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
 }
 
 int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, bool wait) {
-	lp_handle shown[LP_MOST_REQUESTS];
+	LP_TAKE(shown_requests, at, NO_MEMORY);
+	lp_handle *shown = *at;
 	for (;; sched_yield()) {
 		int hidden = hide_late_requests(all, n, shown);
 		int result = lp_mpi_real.testany(n, shown, which, flag, status);
@@ -118,7 +122,8 @@ int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, boo
 }
 
 int lp_delay_some(int n, lp_handle *all, int *count, int *which, void *statuses, bool wait) {
-	lp_handle shown[LP_MOST_REQUESTS];
+	LP_TAKE(shown_requests, at, NO_MEMORY);
+	lp_handle *shown = *at;
 	for (;; sched_yield()) {
 		int hidden = hide_late_requests(all, n, shown);
 		int result = lp_mpi_real.testsome(n, shown, count, which, statuses);

@@ -8,6 +8,7 @@
 enum {
 	GROUPS = 1 << 12,
 	TRANSLATED = 512, /* ranks at a time */
+	FEW = 8,          /* requests of a call that lie on the stack */
 	LIST_MARGIN = 32,
 	MOST_REQUESTS = LP_MOST_REQUESTS
 };
@@ -71,8 +72,12 @@ static void list_comm_ranks(lp_handle comm, int size, char *out, size_t room) {
 	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
 	if (lp_mpi_real.comm_group(comm, &group) != 0) return;
 	if (lp_mpi_real.comm_group(lp_mpi_real.world, &world) != 0) return;
-	for (int from = 0; from < size; from += TRANSLATED) {
+	struct translated {
 		int own[TRANSLATED], of_world[TRANSLATED];
+	};
+	LP_TAKE(struct translated, at, );
+	for (int from = 0; from < size; from += TRANSLATED) {
+		int *own = at->own, *of_world = at->of_world;
 		int n = size - from < TRANSLATED ? size - from : TRANSLATED;
 		for (int i = 0; i < n; i++) own[i] = from + i;
 		if (lp_mpi_real.group_translate_ranks(group, n, own, world, of_world) != 0) break;
@@ -84,13 +89,15 @@ static void list_comm_ranks(lp_handle comm, int size, char *out, size_t room) {
 }
 
 static void record_comm_group(lp_handle comm, uint32_t number) {
-	char ranks[LK_TEXT_MOST] = "";
+	LP_TAKE(lp_long_text, at, );
+	char *ranks = *at;
 	int inter = 0, rank = -1, size = lp_mpi_size(comm);
+	*ranks = '\0';
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
-	if (!mode || !mode->describe || !mode->describe(comm, &size, &rank, ranks, sizeof ranks)) {
+	if (!mode || !mode->describe || !mode->describe(comm, &size, &rank, ranks, sizeof *at)) {
 		lp_mpi_real.comm_test_inter(comm, &inter);
 		lp_mpi_real.comm_rank(comm, &rank);
-		if (!inter) list_comm_ranks(comm, size, ranks, sizeof ranks);
+		if (!inter) list_comm_ranks(comm, size, ranks, sizeof *at);
 	}
 	lk_record_entry record = {
 		.object = number, .start_ns = lp_now(), .comm = {.peer = size, .tag = rank}};
@@ -237,20 +244,40 @@ void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
 /* Handles change during the call, so they are saved before; those that do not fit are counted as
  * lost. */
 struct lp_waits {
-	uint64_t key[MOST_REQUESTS];
+	uint64_t *key;
 	int count;
 	int64_t start;
 	bool on;
 	const char *statuses; /* of the finished requests, in order; NULL: unknown */
-	char room[MOST_REQUESTS * LP_STATUS_BYTES];
+	char *own;            /* statuses, where the program ignores them */
+	uint64_t few[FEW];
+	char few_own[FEW * LP_STATUS_BYTES];
+	lp_room room; /* of more than FEW */
 };
+
+struct many_waits {
+	uint64_t key[MOST_REQUESTS];
+	char own[MOST_REQUESTS * LP_STATUS_BYTES];
+};
+
+/* Where keys and statuses of `count` requests are kept; false: nowhere. */
+static bool place_waits(struct lp_waits *waits, int count) {
+	waits->key = waits->few;
+	waits->own = waits->few_own;
+	if (count <= FEW) return true;
+	struct many_waits *many = lp_room_take(&waits->room, sizeof *many);
+	if (!many) return false;
+	waits->key = many->key;
+	waits->own = many->own;
+	return true;
+}
 
 /* Where the library puts `count` statuses: at the program's, else where they can be read. */
 static void *take_statuses(struct lp_waits *waits, void *statuses, int count) {
 	waits->statuses = NULL;
 	if (!waits->on) return statuses;
 	if (!lp_mpi_ignores(statuses)) waits->statuses = statuses;
-	else if (count >= 0 && count <= MOST_REQUESTS) waits->statuses = statuses = waits->room;
+	else if (count >= 0 && count <= MOST_REQUESTS) waits->statuses = statuses = waits->own;
 	return statuses;
 }
 
@@ -259,10 +286,11 @@ static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int
 	const lp_mpi_mode *mode = lp_mpi_mode_now;
 	if (part == LK_PART_START && mode && mode->start && !lp_thread.busy)
 		mode->start(requests, count);
-	waits->on = lp_mpi_real.ready && lp_enter();
-	if (!waits->on) return;
+	waits->room = (lp_room){0};
 	waits->count = count < MOST_REQUESTS ? count : MOST_REQUESTS;
 	if (waits->count < 0) waits->count = 0;
+	waits->on = lp_mpi_real.ready && place_waits(waits, waits->count) && lp_enter();
+	if (!waits->on) return;
 	for (int i = 0; i < waits->count; i++) waits->key[i] = KEY(requests[i]);
 	if (count > MOST_REQUESTS)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
@@ -302,11 +330,12 @@ static void delay_requests(const struct lp_waits *waits, const int *which, int c
 /* `which` NULL: the first `count`. */
 static void end_waiting(struct lp_waits *waits, const int *which, int count, lk_comm_part part) {
 	LP_ASSERT(!waits->on || lp_thread.busy);
-	if (!waits->on) return;
+	if (!waits->on) return lp_room_give(&waits->room);
 	if (lp_state.delay_ns && part != LK_PART_FREE) delay_requests(waits, which, count, part);
 	int64_t end = lp_now();
 	for (int i = 0; i < count; i++) record_done_request(waits, which ? which[i] : i, i, part, end);
 	lp_leave();
+	lp_room_give(&waits->room);
 }
 
 /* `late` replaces the library's call if delays are requested. */
@@ -365,8 +394,11 @@ WAITS(MPI_Request_free, (lp_handle * request), (request), request, 1, NULL, 1, L
 /* Fortran's handles are numbers. */
 static void begin_waiting_fortran(struct lp_waits *waits, const lp_fint *requests, int count,
                                   lk_comm_part part) {
-	lp_handle handles[MOST_REQUESTS];
+	lp_handle few[FEW], *handles = few;
+	LP_ROOM(room);
 	int n = count < MOST_REQUESTS ? count : MOST_REQUESTS;
+	if (n > FEW) handles = lp_room_take(&room, (size_t)n * sizeof *handles);
+	if (!handles) n = 0;
 	for (int i = 0; i < n; i++) handles[i] = lp_mpi_request_f(requests[i]);
 	begin_waiting(waits, handles, n < 0 ? 0 : n, part);
 }

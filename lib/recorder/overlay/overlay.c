@@ -2,7 +2,6 @@
  * links in the program's view. */
 #include "recorder/overlay/overlay.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,22 +24,24 @@ static bool exists_raw(const char *path) {
 /* ---- beginning ---- */
 
 void lp_overlay_log(const char *what, const char *about) {
-	char path[PATH_MAX], line[PATH_MAX + 256];
+	struct texts {
+		char path[PATH_MAX], line[PATH_MAX + 256];
+	};
 	int code = errno;
-	snprintf(path, sizeof path, "%s/unguarded", lp_overlay.scratch);
-	int length = snprintf(line, sizeof line, "%s: %s\n", what, about);
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+	LP_TAKE(struct texts, text, );
+	lp_join(text->path, sizeof text->path, lp_overlay.scratch, "/unguarded", NULL);
+	lp_join(text->line, sizeof text->line, what, ": ", about, "\n", NULL);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, text->path,
 	                      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd >= 0 && length > 0)
-		syscall(SYS_write, fd, line,
-		        (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+	if (fd >= 0) syscall(SYS_write, fd, text->line, strlen(text->line));
 	if (fd >= 0) syscall(SYS_close, fd);
 	errno = code;
 }
 
 static lp_overlay_shared *map_overlay_state(void) {
-	char path[PATH_MAX];
-	snprintf(path, sizeof path, "%s/state", lp_overlay.scratch);
+	LP_TAKE(lp_path, at, NULL);
+	char *path = *at;
+	lp_join(path, PATH_MAX, lp_overlay.scratch, "/state", NULL);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) return NULL;
 	void *map = mmap(NULL, sizeof(lp_overlay_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -51,16 +52,14 @@ static lp_overlay_shared *map_overlay_state(void) {
 /* Log files that were opened for writing before the first process of the run began: whoever started
  * lockstep wants them written. Standard output and error are lockstep's own. */
 static void log_inherited_files(void) {
+	LP_TAKE(lp_path, path, );
 	for (int fd = 3; fd < 256; fd++) {
-		char link[40], path[PATH_MAX];
 		struct stat info;
 		long flags = syscall(SYS_fcntl, fd, F_GETFL);
 		if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) continue;
 		if (syscall(SYS_fstat, fd, &info) != 0 || !S_ISREG(info.st_mode)) continue;
-		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-		long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
-		path[length > 0 ? length : 0] = '\0';
-		lp_overlay_log(path, "was open for writing before the run");
+		lp_descriptor_path(fd, *path);
+		lp_overlay_log(*path, "was open for writing before the run");
 	}
 }
 
@@ -86,7 +85,7 @@ bool lp_overlay_is_name(const char *path) {
 }
 
 bool lp_overlay_path_in(const char *folder, const char *path, char out[PATH_MAX]) {
-	return snprintf(out, PATH_MAX, "%s/%s%s", lp_overlay.scratch, folder, path) < PATH_MAX;
+	return lp_join(out, PATH_MAX, lp_overlay.scratch, "/", folder, path, NULL);
 }
 
 void lp_overlay_show_path(char *path) {
@@ -112,14 +111,8 @@ static bool is_outside_overlay(const char *path) {
 
 /* The start folder of a relative path, as the program knows it. */
 static int find_base_folder(int at, char out[PATH_MAX]) {
-	char link[40];
-	long length;
-	if (at == AT_FDCWD) {
-		length = syscall(SYS_getcwd, out, PATH_MAX) - 1;
-	} else {
-		snprintf(link, sizeof link, "/proc/self/fd/%d", at);
-		length = syscall(SYS_readlinkat, AT_FDCWD, link, out, PATH_MAX - 1);
-	}
+	long length =
+		at == AT_FDCWD ? syscall(SYS_getcwd, out, PATH_MAX) - 1 : lp_descriptor_path(at, out);
 	if (length < 0) return at == AT_FDCWD ? errno : EBADF;
 	out[length] = '\0';
 	if (out[0] != '/') return ENOTDIR;
@@ -139,14 +132,14 @@ struct level {
 struct walk {
 	struct level level[DEEPEST];
 	int depth, links;
-	char todo[2 * PATH_MAX];
+	char base[PATH_MAX], todo[2 * PATH_MAX], name[NAME_MAX + 2];
 	lp_place *out;
 };
 
 static bool has_deletion_mark(const char *path) {
-	char mark[PATH_MAX];
-	return lp_overlay_path_in("gone", path, mark) && strlen(mark) + 2 < sizeof mark &&
-	       exists_raw(strcat(mark, "/\001"));
+	LP_TAKE(lp_path, mark, false);
+	return lp_join(*mark, PATH_MAX, lp_overlay.scratch, "/gone", path, "/\001", NULL) &&
+	       exists_raw(*mark);
 }
 
 /* Look up the next name in the present folder. */
@@ -154,7 +147,8 @@ static int look_at_name(struct walk *walk, struct level *next) {
 	lp_place *place = walk->out;
 	const struct level *here = &walk->level[walk->depth];
 	struct stat info;
-	char path[PATH_MAX];
+	LP_TAKE(lp_path, at, ENOMEM);
+	char *path = *at;
 	place->above = place->below = false;
 	place->type = 0;
 	*next = (struct level){.length = strlen(place->path), .gone = here->gone};
@@ -176,22 +170,67 @@ static int look_at_name(struct walk *walk, struct level *next) {
 
 /* Put a link's target before the rest of the path. */
 static int follow_link_text(struct walk *walk, bool more) {
-	char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
+	struct texts {
+		char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
+	};
+	LP_TAKE(struct texts, at, ENOMEM);
+	char *path = at->path, *text = at->text;
 	lp_place *place = walk->out;
 	if (++walk->links > MOST_LINKS) return ELOOP;
 	if (place->above ? !lp_overlay_path_in("over", place->path, path)
-	                 : snprintf(path, sizeof path, "%s", place->path) < 0)
+	                 : !lp_join(path, PATH_MAX, place->path, NULL))
 		return ENAMETOOLONG;
-	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
+	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, PATH_MAX - 1);
 	if (length <= 0) return length < 0 ? errno : ENOENT;
 	text[length] = '\0';
-	memcpy(rest, walk->todo, sizeof rest);
-	if (snprintf(walk->todo, sizeof walk->todo, "%s%s%s", text, more ? "/" : "",
-	             more ? rest : "") >= (int)sizeof walk->todo)
+	memcpy(at->rest, walk->todo, sizeof at->rest);
+	if (!lp_join(walk->todo, sizeof walk->todo, text, more ? "/" : "", more ? at->rest : "", NULL))
 		return ENAMETOOLONG;
 	if (text[0] == '/') walk->depth = 0;
 	place->path[walk->level[walk->depth].length] = '\0';
 	return 0;
+}
+
+/* The length of "self/cwd", "self/root" or "self/fd/N" at the start; 0: another name. */
+static size_t process_link_length(const char *name) {
+	static const char *const links[] = {"self/cwd",        "self/root",        "self/fd/",
+	                                    "thread-self/cwd", "thread-self/root", "thread-self/fd/"};
+	for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+		size_t length = strlen(links[i]);
+		if (strncmp(name, links[i], length) != 0) continue;
+		if (links[i][length - 1] == '/') length += strspn(name + length, "0123456789");
+		if (name[length] == '/' || !name[length]) return length;
+	}
+	return 0;
+}
+
+/* /proc's links to files of this process name files that are guarded: put the file's own name in
+ * their place, if it has one. False: it is no such link. */
+static bool follow_process_link(struct walk *walk) {
+	struct texts {
+		char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
+	};
+	struct stat linked, named;
+	size_t length = process_link_length(walk->todo);
+	if (!length || strcmp(walk->out->path, "/proc") != 0 || ++walk->links > MOST_LINKS)
+		return false;
+	LP_TAKE(struct texts, at, false);
+	strcpy(at->rest, walk->todo + length);
+	walk->todo[length] = '\0';
+	lp_join(at->path, PATH_MAX, "/proc/", walk->todo, NULL);
+	long got = syscall(SYS_readlinkat, AT_FDCWD, at->path, at->text, PATH_MAX - 1);
+	at->text[got > 0 ? got : 0] = '\0';
+	bool same = at->text[0] == '/' &&
+	            syscall(SYS_newfstatat, AT_FDCWD, at->path, &linked, 0) == 0 &&
+	            syscall(SYS_newfstatat, AT_FDCWD, at->text, &named, 0) == 0 &&
+	            linked.st_dev == named.st_dev && linked.st_ino == named.st_ino;
+	if (same) {
+		lp_overlay_show_path(at->text);
+		same = lp_join(walk->todo, sizeof walk->todo, at->text, at->rest, NULL);
+		walk->depth = 0;
+		walk->out->path[0] = '\0';
+	} else strcpy(walk->todo + length, at->rest);
+	return same;
 }
 
 static int leave_overlay(struct walk *walk) {
@@ -207,8 +246,8 @@ static int leave_overlay(struct walk *walk) {
 }
 
 /* Take the next name from the rest of the path; false: nothing is left. */
-static bool take_next_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
-	char *at = walk->todo + strspn(walk->todo, "/");
+static bool take_next_name(struct walk *walk, bool *more) {
+	char *name = walk->name, *at = walk->todo + strspn(walk->todo, "/");
 	size_t length = strcspn(at, "/");
 	if (length > NAME_MAX + 1) length = NAME_MAX + 1;
 	memcpy(name, at, length);
@@ -229,7 +268,8 @@ static int step_into_name(struct walk *walk, const char *name, bool more, bool f
 		return ENAMETOOLONG;
 	place->path[length] = '/';
 	strcpy(place->path + length + 1, name);
-	if (is_outside_overlay(place->path)) return leave_overlay(walk);
+	if (is_outside_overlay(place->path))
+		return (more || follow) && follow_process_link(walk) ? 0 : leave_overlay(walk);
 	int code = look_at_name(walk, &next);
 	if (code) return code;
 	if (S_ISLNK(place->type) && (more || follow)) return follow_link_text(walk, more);
@@ -242,9 +282,9 @@ static int step_into_name(struct walk *walk, const char *name, bool more, bool f
 
 static int walk_path(struct walk *walk, bool follow) {
 	lp_place *place = walk->out;
-	char name[NAME_MAX + 2];
+	const char *name = walk->name;
 	bool more;
-	while (!place->free && take_next_name(walk, name, &more)) {
+	while (!place->free && take_next_name(walk, &more)) {
 		if (strcmp(name, ".") == 0) continue;
 		if (strcmp(name, "..") != 0) {
 			int code = step_into_name(walk, name, more, follow);
@@ -261,9 +301,9 @@ static int walk_path(struct walk *walk, bool follow) {
 static int look_at_last_level(struct walk *walk) {
 	lp_place *place = walk->out;
 	struct stat info;
-	char path[PATH_MAX];
+	LP_TAKE(lp_path, path, ENOMEM);
 	if (place->free || strlen(place->path) != walk->level[walk->depth].length) return 0;
-	place->above = lp_overlay_path_in("over", place->path, path) && lstat_raw(path, &info) == 0;
+	place->above = lp_overlay_path_in("over", place->path, *path) && lstat_raw(*path, &info) == 0;
 	mode_t type = place->above ? info.st_mode : 0;
 	if (!place->path[0]) strcpy(place->path, "/");
 	place->below = !walk->level[walk->depth].gone && lstat_raw(place->path, &info) == 0;
@@ -273,17 +313,20 @@ static int look_at_last_level(struct walk *walk) {
 }
 
 int lp_overlay_find(int at, const char *path, bool follow, lp_place *out) {
-	struct walk w = {.out = out};
-	char base[PATH_MAX] = "";
-	*out = (lp_place){.free = false};
+	LP_TAKE(struct walk, walk, ENOMEM);
+	out->path[0] = '\0';
+	out->free = out->above = out->below = false;
+	out->type = 0;
 	if (!path) return EFAULT;
 	size_t length = strlen(path);
 	if (!length) return ENOENT;
-	int code = path[0] == '/' ? 0 : find_base_folder(at, base);
+	walk->out = out;
+	walk->depth = walk->links = 0;
+	walk->level[0] = (struct level){.over = true, .marked = true};
+	walk->base[0] = '\0';
+	int code = path[0] == '/' ? 0 : find_base_folder(at, walk->base);
 	if (code) return code;
-	if (snprintf(w.todo, sizeof w.todo, "%s/%s", base, path) >= (int)sizeof w.todo)
-		return ENAMETOOLONG;
-	w.level[0] = (struct level){.over = true, .marked = true};
-	code = walk_path(&w, follow || path[length - 1] == '/');
-	return code ? code : look_at_last_level(&w);
+	if (!lp_join(walk->todo, sizeof walk->todo, walk->base, "/", path, NULL)) return ENAMETOOLONG;
+	code = walk_path(walk, follow || path[length - 1] == '/');
+	return code ? code : look_at_last_level(walk);
 }

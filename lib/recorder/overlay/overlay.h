@@ -14,8 +14,8 @@
  *
  * A wrapper requests the path to use and calls the real function with it:
  *
- *     char room[PATH_MAX];
- *     const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, room) : path;
+ *     LP_ROOM(room);
+ *     const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, &room) : path;
  *     if (!given) return -1;      errno is set
  *     return real(at, given, flags);
  *
@@ -92,13 +92,13 @@ void lp_overlay_log(const char *what, const char *about);
  * errno if the call must fail. */
 
 /* For a file that is read, or looked up. */
-const char *lp_overlay_read(int at, const char *path, bool follow, char room[PATH_MAX]);
+const char *lp_overlay_read(int at, const char *path, bool follow, lp_room *room);
 /* For a file opened with these flags. */
-const char *lp_overlay_open(int at, const char *path, int flags, char room[PATH_MAX]);
+const char *lp_overlay_open(int at, const char *path, int flags, lp_room *room);
 /* For an existing file that is changed. */
-const char *lp_overlay_change(int at, const char *path, bool follow, char room[PATH_MAX]);
+const char *lp_overlay_change(int at, const char *path, bool follow, lp_room *room);
 /* For a new file; only a folder's name may end in a slash. */
-const char *lp_overlay_make(int at, const char *path, bool folder, char room[PATH_MAX]);
+const char *lp_overlay_make(int at, const char *path, bool folder, lp_room *room);
 
 /* 0, or -1 and errno. */
 int lp_overlay_remove(int at, const char *path, bool folder);

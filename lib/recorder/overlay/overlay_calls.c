@@ -17,19 +17,19 @@
 
 /* `given` is the path to use; FAILED: the call's result on failure. */
 #define WITH_PATH(name, failed, ask, path, call)             \
-	LP_REAL(name)                                            \
-	char room[PATH_MAX];                                     \
+	LP_LIBC(name)                                            \
+	LP_ROOM(room);                                           \
 	const char *given = lp_overlay_is_active() ? ask : path; \
 	if (lp_overlay.on && !given) return failed;              \
 	return call
 #define READS(name, at, path, follow, call) \
-	WITH_PATH(name, -1, lp_overlay_read(at, path, follow, room), path, call)
+	WITH_PATH(name, -1, lp_overlay_read(at, path, follow, &room), path, call)
 #define CHANGES(name, at, path, follow, call) \
-	WITH_PATH(name, -1, lp_overlay_change(at, path, follow, room), path, call)
+	WITH_PATH(name, -1, lp_overlay_change(at, path, follow, &room), path, call)
 #define MAKES(name, at, path, call) \
-	WITH_PATH(name, -1, lp_overlay_make(at, path, false, room), path, call)
+	WITH_PATH(name, -1, lp_overlay_make(at, path, false, &room), path, call)
 #define MAKES_FOLDER(name, at, path, call) \
-	WITH_PATH(name, -1, lp_overlay_make(at, path, true, room), path, call)
+	WITH_PATH(name, -1, lp_overlay_make(at, path, true, &room), path, call)
 #define FOLLOW(flags) (!((flags)&AT_SYMLINK_NOFOLLOW))
 
 /* ---- looking ---- */
@@ -87,14 +87,12 @@ LP_EXPORT int __fxstatat64(int version, int at, const char *path, struct stat64 
 	return fstatat64(at, path, out, flags);
 }
 /* For a folder that is being listed: look it up by name, so that programs recognise it. */
-#define BY_FOLDER(name, by_name)                                            \
-	LP_REAL(name)                                                           \
-	char path[PATH_MAX];                                                    \
-	int result = real(fd, out);                                             \
-	if (result != 0 || !S_ISDIR(out->st_mode) || !lp_overlay_is_active() || \
-	    !lp_overlay_is_listing(fd, path))                                   \
-		return result;                                                      \
-	return by_name(path, out)
+#define BY_FOLDER(name, by_name)                                                         \
+	LP_LIBC(name)                                                                        \
+	int result = real(fd, out);                                                          \
+	if (result != 0 || !S_ISDIR(out->st_mode) || !lp_overlay_is_active()) return result; \
+	LP_TAKE(lp_path, path, -1);                                                          \
+	return lp_overlay_is_listing(fd, *path) ? by_name(*path, out) : result
 LP_EXPORT int fstat(int fd, struct stat *out) {
 	BY_FOLDER(fstat, stat);
 }
@@ -173,32 +171,32 @@ LP_EXPORT ssize_t llistxattr(const char *path, char *out, size_t size) {
 /* ---- folders ---- */
 
 LP_EXPORT DIR *opendir(const char *path) {
-	WITH_PATH(opendir, NULL, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, room), path,
+	WITH_PATH(opendir, NULL, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, &room), path,
 	          real(given));
 }
 typedef int chosen(const struct dirent *);
 typedef int chosen64(const struct dirent64 *);
 LP_EXPORT int scandir(const char *path, struct dirent ***out, chosen *choose,
                       int (*order)(const struct dirent **, const struct dirent **)) {
-	WITH_PATH(scandir, -1, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, room), path,
+	WITH_PATH(scandir, -1, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, &room), path,
 	          real(given, out, choose, order));
 }
 LP_EXPORT int scandir64(const char *path, struct dirent64 ***out, chosen64 *choose,
                         int (*order)(const struct dirent64 **, const struct dirent64 **)) {
-	WITH_PATH(scandir64, -1, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, room), path,
+	WITH_PATH(scandir64, -1, lp_overlay_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, &room), path,
 	          real(given, out, choose, order));
 }
 LP_EXPORT int chdir(const char *path) {
 	READS(chdir, AT_FDCWD, path, true, real(given));
 }
 LP_EXPORT char *getcwd(char *out, size_t size) {
-	LP_REAL(getcwd)
+	LP_LIBC(getcwd)
 	char *result = real(out, size);
 	if (result && lp_overlay_is_active()) lp_overlay_show_path(result);
 	return result;
 }
 LP_EXPORT char *get_current_dir_name(void) {
-	LP_REAL(get_current_dir_name)
+	LP_LIBC(get_current_dir_name)
 	char *result = real();
 	if (result && lp_overlay_is_active()) lp_overlay_show_path(result);
 	return result;
@@ -206,14 +204,14 @@ LP_EXPORT char *get_current_dir_name(void) {
 
 /* Resolve a path without links, in the program's view; `room` NULL: from malloc. */
 static char *resolve_whole_path(const char *path, char *room) {
-	lp_place p;
-	int code = path ? lp_overlay_find(AT_FDCWD, path, true, &p) : EINVAL;
-	if (!code && !p.free && !p.type) code = ENOENT;
+	LP_TAKE(lp_place, p, NULL);
+	int code = path ? lp_overlay_find(AT_FDCWD, path, true, p) : EINVAL;
+	if (!code && !p->free && !p->type) code = ENOENT;
 	if (code) {
 		errno = code;
 		return NULL;
 	}
-	return room ? strcpy(room, p.path) : strdup(p.path);
+	return room ? strcpy(room, p->path) : strdup(p->path);
 }
 static bool is_anything_changed(void) {
 	return lp_overlay_is_active() && lp_overlay.state &&
@@ -221,7 +219,7 @@ static bool is_anything_changed(void) {
 }
 char *__realpath_chk(const char *path, char *room, size_t size);
 LP_EXPORT char *realpath(const char *path, char *room) {
-	LP_REAL(realpath)
+	LP_LIBC(realpath)
 	return is_anything_changed() ? resolve_whole_path(path, room) : real(path, room);
 }
 LP_EXPORT char *__realpath_chk(const char *path, char *room, size_t size) {
@@ -260,14 +258,15 @@ LP_EXPORT int symlinkat(const char *text, int at, const char *path) {
 }
 
 LP_EXPORT int linkat(int from_at, const char *from, int at, const char *path, int flags) {
-	LP_REAL(linkat)
-	char room[PATH_MAX], from_room[PATH_MAX];
+	LP_LIBC(linkat)
+	LP_ROOM(room);
+	LP_ROOM(from_room);
 	if (!lp_overlay_is_active()) return real(from_at, from, at, path, flags);
 	bool open =
 		flags & AT_EMPTY_PATH && !lp_overlay_is_name(from); /* a file that has no name yet */
 	const char *source =
-		open ? "" : lp_overlay_change(from_at, from, flags & AT_SYMLINK_FOLLOW, from_room);
-	const char *given = source ? lp_overlay_make(at, path, false, room) : NULL;
+		open ? "" : lp_overlay_change(from_at, from, flags & AT_SYMLINK_FOLLOW, &from_room);
+	const char *given = source ? lp_overlay_make(at, path, false, &room) : NULL;
 	return given ? real(from_at, source, at, given, flags) : -1;
 }
 LP_EXPORT int link(const char *from, const char *path) {
@@ -290,7 +289,7 @@ static bool try_temporary_name(char *name, int suffix) {
 }
 
 int lp_overlay_make_temporary(char *name, int suffix, int flags) {
-	char room[PATH_MAX];
+	LP_ROOM(room);
 	size_t length = strlen(name);
 	if (suffix < 0 || length < 6 + (size_t)suffix ||
 	    memcmp(name + length - (size_t)suffix - 6, "XXXXXX", 6) != 0) {
@@ -299,7 +298,7 @@ int lp_overlay_make_temporary(char *name, int suffix, int flags) {
 	}
 	for (int tries = 0; tries < 1000 && try_temporary_name(name, suffix); tries++) {
 		int all = O_RDWR | O_CREAT | O_EXCL | (flags & ~O_ACCMODE);
-		const char *given = lp_overlay_open(AT_FDCWD, name, all, room);
+		const char *given = lp_overlay_open(AT_FDCWD, name, all, &room);
 		int fd = given ? (int)syscall(SYS_openat, AT_FDCWD, given, all, 0600) : -1;
 		if (fd >= 0 || errno != EEXIST) return fd;
 	}
@@ -307,7 +306,7 @@ int lp_overlay_make_temporary(char *name, int suffix, int flags) {
 }
 
 LP_EXPORT char *mkdtemp(char *path) {
-	LP_REAL(mkdtemp)
+	LP_LIBC(mkdtemp)
 	size_t length = strlen(path);
 	if (!lp_overlay_is_active()) return real(path);
 	if (length < 6 || strcmp(path + length - 6, "XXXXXX") != 0) {
@@ -324,36 +323,36 @@ LP_EXPORT char *mkdtemp(char *path) {
 /* ---- deleting and renaming ---- */
 
 LP_EXPORT int unlinkat(int at, const char *path, int flags) {
-	LP_REAL(unlinkat)
+	LP_LIBC(unlinkat)
 	return lp_overlay_is_active() ? lp_overlay_remove(at, path, flags & AT_REMOVEDIR)
 	                              : real(at, path, flags);
 }
 LP_EXPORT int unlink(const char *path) {
-	LP_REAL(unlink)
+	LP_LIBC(unlink)
 	return lp_overlay_is_active() ? lp_overlay_remove(AT_FDCWD, path, false) : real(path);
 }
 LP_EXPORT int rmdir(const char *path) {
-	LP_REAL(rmdir)
+	LP_LIBC(rmdir)
 	return lp_overlay_is_active() ? lp_overlay_remove(AT_FDCWD, path, true) : real(path);
 }
 LP_EXPORT int remove(const char *path) {
-	LP_REAL(remove)
+	LP_LIBC(remove)
 	if (!lp_overlay_is_active()) return real(path);
 	int result = lp_overlay_remove(AT_FDCWD, path, false);
 	return result != 0 && errno == EISDIR ? lp_overlay_remove(AT_FDCWD, path, true) : result;
 }
 LP_EXPORT int rename(const char *path, const char *to) {
-	LP_REAL(rename)
+	LP_LIBC(rename)
 	return lp_overlay_is_active() ? lp_overlay_rename(AT_FDCWD, path, AT_FDCWD, to, 0)
 	                              : real(path, to);
 }
 LP_EXPORT int renameat(int at, const char *path, int to_at, const char *to) {
-	LP_REAL(renameat)
+	LP_LIBC(renameat)
 	return lp_overlay_is_active() ? lp_overlay_rename(at, path, to_at, to, 0)
 	                              : real(at, path, to_at, to);
 }
 LP_EXPORT int renameat2(int at, const char *path, int to_at, const char *to, unsigned flags) {
-	LP_REAL(renameat2)
+	LP_LIBC(renameat2)
 	return lp_overlay_is_active() ? lp_overlay_rename(at, path, to_at, to, flags)
 	                              : real(at, path, to_at, to, flags);
 }
@@ -408,7 +407,7 @@ LP_EXPORT int lremovexattr(const char *path, const char *name) {
 /* Through a descriptor opened for reading, times and permissions of the disk's file could still be
  * changed. */
 #define BY_DESCRIPTOR(name, fd, call)                            \
-	LP_REAL(name)                                                \
+	LP_LIBC(name)                                                \
 	if (lp_overlay_is_active() && lp_overlay_is_protected(fd)) { \
 		errno = EROFS;                                           \
 		return -1;                                               \
@@ -433,14 +432,14 @@ LP_EXPORT int fremovexattr(int fd, const char *name) {
 	BY_DESCRIPTOR(fremovexattr, fd, real(fd, name));
 }
 LP_EXPORT int utimensat(int at, const char *path, const struct timespec times[2], int flags) {
-	LP_REAL(utimensat)
-	char room[PATH_MAX];
+	LP_LIBC(utimensat)
+	LP_ROOM(room);
 	if (!lp_overlay_is_active()) return real(at, path, times, flags);
 	if (!lp_overlay_is_name(path)) {
 		if (!lp_overlay_is_protected(at)) return real(at, path, times, flags);
 		errno = EROFS;
 		return -1;
 	}
-	path = lp_overlay_change(at, path, FOLLOW(flags), room);
+	path = lp_overlay_change(at, path, FOLLOW(flags), &room);
 	return path ? real(at, path, times, flags) : -1;
 }

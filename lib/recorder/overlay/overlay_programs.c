@@ -7,7 +7,6 @@
 #include <elf.h>
 #include <spawn.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -35,7 +34,9 @@ static const char *find_executable(const char *name, char out[PATH_MAX]) {
 	const char *path = getenv("PATH");
 	for (size_t part; path && *path; path += part + (path[part] == ':')) {
 		part = strcspn(path, ":");
-		if (snprintf(out, PATH_MAX, "%.*s/%s", (int)part, path, name) < PATH_MAX &&
+		if (part >= PATH_MAX) continue;
+		memcpy(out, path, part);
+		if (lp_join(out + part, PATH_MAX - part, "/", name, NULL) &&
 		    syscall(SYS_faccessat, AT_FDCWD, out, X_OK) == 0)
 			return out;
 	}
@@ -50,15 +51,15 @@ static bool is_recorder_preloaded(char *const *env) {
 
 /* The path to start, in `room` if it differs; NULL and errno if it must fail. */
 static const char *find_program_to_start(const char *path, bool search, char *const *env,
-                                         char room[PATH_MAX]) {
-	char found[PATH_MAX];
+                                         lp_room *room) {
+	LP_TAKE(lp_path, found, NULL);
 	struct stat info;
 	if (!lp_overlay_is_active() || !lp_overlay_is_name(path)) return path;
 	int code = errno;
 	bool named = search && !strchr(path, '/');
 	const char *given = named ? path : lp_overlay_read(AT_FDCWD, path, true, room);
 	if (!given) return NULL;
-	const char *file = named ? find_executable(path, found) : given;
+	const char *file = named ? find_executable(path, *found) : given;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && is_static_program(fd))
 		lp_overlay_log(file, "loads no libraries, so what it writes is not guarded");
@@ -73,17 +74,17 @@ static const char *find_program_to_start(const char *path, bool search, char *co
 	return given;
 }
 
-#define STARTS(name, search, env, call)                                 \
-	LP_REAL(name)                                                       \
-	char room[PATH_MAX];                                                \
-	const char *given = find_program_to_start(path, search, env, room); \
-	if (lp_overlay.on && !given) return -1;                             \
+#define STARTS(name, search, env, call)                                  \
+	LP_LIBC(name)                                                        \
+	LP_ROOM(room);                                                       \
+	const char *given = find_program_to_start(path, search, env, &room); \
+	if (lp_overlay.on && !given) return -1;                              \
 	return call
-#define SPAWNS(name, search, env, call)                                 \
-	LP_REAL(name)                                                       \
-	char room[PATH_MAX];                                                \
-	const char *given = find_program_to_start(path, search, env, room); \
-	if (lp_overlay.on && !given) return errno;                          \
+#define SPAWNS(name, search, env, call)                                  \
+	LP_LIBC(name)                                                        \
+	LP_ROOM(room);                                                       \
+	const char *given = find_program_to_start(path, search, env, &room); \
+	if (lp_overlay.on && !given) return errno;                           \
 	return call
 
 LP_EXPORT int execve(const char *path, char *const words[], char *const env[]) {
@@ -113,10 +114,10 @@ LP_EXPORT int posix_spawnp(pid_t *child, const char *path,
 /* A child of posix_spawn opens these files inside libc. */
 LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd,
                                                const char *path, int flags, mode_t mode) {
-	LP_REAL(posix_spawn_file_actions_addopen)
-	char room[PATH_MAX];
+	LP_LIBC(posix_spawn_file_actions_addopen)
+	LP_ROOM(room);
 	const char *given =
-		lp_overlay_is_active() ? lp_overlay_open(AT_FDCWD, path, flags, room) : path;
+		lp_overlay_is_active() ? lp_overlay_open(AT_FDCWD, path, flags, &room) : path;
 	return lp_overlay.on && !given ? errno : real(actions, fd, given, flags, mode);
 }
 

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -31,7 +30,8 @@ static bool is_other_host(const struct sockaddr *to, socklen_t length, char *tex
 		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
 		port = ntohs(v6->sin6_port);
 	}
-	snprintf(text, room, "%s port %u", host, port);
+	char digits[LP_DIGITS];
+	lp_join(text, room, host, " port ", lp_digits(port, digits), NULL);
 	return *host != '\0';
 }
 
@@ -54,8 +54,8 @@ void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t leng
 	socklen_t size = sizeof type;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
 	    is_other_host(to, length, text, sizeof text) && !is_communication_library(caller)) {
-		snprintf(what, sizeof what, "%.80s", program_invocation_short_name);
-		strncat(what, " connected to", sizeof what - strlen(what) - 1);
+		lp_join(what, sizeof what - sizeof " connected to", program_invocation_short_name, NULL);
+		strcat(what, " connected to");
 		lp_overlay_log(what, text);
 	}
 	errno = code;
@@ -66,7 +66,6 @@ void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t leng
 /* Paths of sockets are short; a long one is given by its folder's descriptor. */
 static bool put_socket_path(const char *path, lp_overlay_socket *out) {
 	const char *name = strrchr(path, '/');
-	char folder[PATH_MAX];
 	*out = (lp_overlay_socket){.at = {.sun_family = AF_UNIX}, .folder = -1};
 	if (strlen(path) < sizeof out->at.sun_path) {
 		strcpy(out->at.sun_path, path);
@@ -76,23 +75,27 @@ static bool put_socket_path(const char *path, lp_overlay_socket *out) {
 		errno = ENAMETOOLONG;
 		return false;
 	}
-	snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
-	out->folder = (int)syscall(SYS_openat, AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	LP_TAKE(lp_path, folder, false);
+	*(char *)mempcpy(*folder, path, (size_t)(name - path)) = '\0';
+	out->folder = (int)syscall(SYS_openat, AT_FDCWD, *folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (out->folder < 0) return false;
-	snprintf(out->at.sun_path, sizeof out->at.sun_path, "/proc/self/fd/%d%s", out->folder, name);
+	char digits[LP_DIGITS];
+	lp_join(out->at.sun_path, sizeof out->at.sun_path, "/proc/self/fd/",
+	        lp_digits((uint64_t)out->folder, digits), name, NULL);
 	return true;
 }
 
 bool lp_overlay_move_socket(const struct sockaddr *at, socklen_t length, bool makes,
                             lp_overlay_socket *out, bool *failed) {
-	char name[sizeof out->at.sun_path + 1] = "", room[PATH_MAX];
+	char name[sizeof out->at.sun_path + 1] = "";
+	LP_ROOM(room);
 	const size_t before = offsetof(struct sockaddr_un, sun_path);
 	*failed = false;
 	if (at->sa_family != AF_UNIX || length <= before || length > sizeof out->at) return false;
 	memcpy(name, (const char *)at + before, length - before);
 	if (!*name) return false; /* it has no name in the file system */
-	const char *given = makes ? lp_overlay_make(AT_FDCWD, name, false, room)
-	                          : lp_overlay_read(AT_FDCWD, name, true, room);
+	const char *given = makes ? lp_overlay_make(AT_FDCWD, name, false, &room)
+	                          : lp_overlay_read(AT_FDCWD, name, true, &room);
 	if (given && strcmp(given, name) == 0) return false;
 	*failed = !given || !put_socket_path(given, out);
 	return !*failed;

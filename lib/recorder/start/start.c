@@ -38,6 +38,7 @@ static uint64_t parse_setting_number(const char *text, uint64_t otherwise) {
 }
 
 __attribute__((constructor)) static void read_recorder_settings(void) {
+	lp_find_libc();
 	lp_overlay_is_active(); /* before the program opens anything: files open now were inherited */
 	const char *folder = getenv("LOCKSTEP_RECORD"), *program = getenv("LOCKSTEP_RECORD_PROGRAM");
 	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder ||
@@ -65,7 +66,11 @@ __attribute__((constructor)) static void read_recorder_settings(void) {
 
 /* io_uring's rings are mapped; operations through them are not recorded. */
 static bool maps_io_uring(void) {
-	char text[4096 + 16];
+	struct piece {
+		char text[4096 + 16];
+	};
+	LP_TAKE(struct piece, piece, false);
+	char *text = piece->text;
 	size_t kept = 0;
 	bool found = false;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -18,16 +18,16 @@
  * rank's message leaves the node, and they share its NICs. A ring leaves a node once per round. MPI
  * libraries have all of these, gloo a few. Each library is assumed to run the fastest one that it
  * has. */
-#include "cost/collective/collective.h"
-
 #include <math.h>
 #include <stddef.h>
+
+#include "cost/collective/nccl.h"
 
 lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group) {
 	const lk_node *node = group->node;
 	double sharing = group->sharing > 1 ? group->sharing : 1;
 	double over = group->oversubscription > 1 ? group->oversubscription : 1;
-	double nics = fmax(node->nics, 1) / sharing * fmax(node->nic_rate, 1e6) / over;
+	double nics = fmax(node->nics, 1) / sharing * 1e9 * lk_link_rate_of(node->nic_rate) / over;
 	bool mpi = library == LK_HOST_MPI;
 	/* MPI: eager messages through shared memory and RDMA; gloo: TCP sockets everywhere. */
 	return (lk_host_links){

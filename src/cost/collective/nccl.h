@@ -54,6 +54,9 @@ typedef struct lk_nccl_site {
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site);
 /* GB/s each way between the two CPUs of a host whose GPUs have only PCIe. */
 double lk_host_bridge_rate(const lk_device *device);
+/* A link's rate in GB/s, from 1e-9 to 1e6; of Gigabit Ethernet if it is not known, so that a cost
+ * stays finite. */
+double lk_link_rate_of(double bytes_per_s);
 /* Bytes of an all-to-all of n ranks, `own` of them on a node, that cross from one half of the node
  * to the other. */
 static inline double lk_bridge_bytes(double own, double n, double bytes) {

@@ -36,11 +36,8 @@ static lk_nccl_generation generation_of(lk_arch arch) {
 	}
 }
 
-/* A finite rate in GB/s; a missing one becomes that of Gigabit Ethernet, so that a cost stays
- * finite. */
-static double graph_rate_of(double bytes_per_s) {
-	if (!(bytes_per_s > .125 * gb)) return .125;
-	return bytes_per_s < 1e6 * gb ? bytes_per_s / gb : 1e6;
+double lk_link_rate_of(double bytes_per_s) {
+	return bytes_per_s > 0 ? fmin(fmax(bytes_per_s / gb, 1e-9), 1e6) : .125;
 }
 
 /* Channel speeds that the search tries, fastest first (ends with 0). */
@@ -138,9 +135,9 @@ bool lk_group_on_bridge(const lk_group_shape *group) {
  * count. */
 static void wire_node(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
-	double rate = graph_rate_of(node->intra_rate);
+	double rate = lk_link_rate_of(node->intra_rate);
 	if (lk_group_on_bridge(group)) {
-		site->wire = site->pair_wire = graph_rate_of(node->pair_rate);
+		site->wire = site->pair_wire = lk_link_rate_of(node->pair_rate);
 		site->bridge = 0;
 		return;
 	}
@@ -212,9 +209,10 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	double nics = nics_of(group, site->ppn);
 	if (lk_nccl_before(site, 22000)) nics = fmin(nics, old_rings);
 	double oversubscription = group->oversubscription > 1 ? group->oversubscription : 1;
-	double line = fmax(graph_rate_of(node->nic_rate) * nics / oversubscription, 1e-6);
-	double slots =
-		node->device->pcie_rate > 0 ? graph_rate_of(node->device->pcie_rate) * site->ppn : INFINITY;
+	double line = fmax(lk_link_rate_of(node->nic_rate) * nics / oversubscription, 1e-12);
+	double slots = node->device->pcie_rate > 0
+	                   ? lk_link_rate_of(node->device->pcie_rate) * site->ppn
+	                   : INFINITY;
 	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;

@@ -122,7 +122,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	double nearest = lk_nccl_nearest_nics(node);
 	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
 	double part = lk_nccl_network_part(&site, LK_TRAFFIC_CHAIN);
-	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share * part;
+	double nic = fmin(site.node_nics, lk_link_rate_of(node->nic_rate) * nearest) * share * part;
 	/* NCCL counts 20 of 25 GB/s of a link: the rate through a switch. A message over direct links
 	 * between GPUs gets all of it. */
 	bool meshed = node->intra == LK_INTRA_MESH || lk_group_on_bridge(pair);

@@ -331,17 +331,21 @@ void lk_job_fit_attention(lk_job *job, const lk_cluster *cluster) {
 /* Transformer Engine prefers cuDNN's fused attention from Hopper on; it is deterministic only on
  * Hopper. FSDP's trainers and DeepSpeed call the flash-attention package; so does PyTorch on
  * Hopper, whose own choice has not been cuDNN since 2.5.1. */
-static void fill_attention(lk_job *job, const lk_cluster *cluster) {
-	if (cluster == NULL) return;
-	lk_job_fit_attention(job, cluster);
-	if (job->attn_library != LK_ATTN_LIBRARY_AUTO) return;
+lk_attn_library lk_job_attention_by(const lk_job *job, const lk_cluster *cluster) {
 	lk_arch arch = cluster->node[0].device->arch;
 	bool package = lk_job_uses_deepspeed(job) || strcmp(job->stack, "llm-foundry") == 0 ||
 	               strcmp(job->stack, "fsdp") == 0 ||
 	               (strcmp(job->stack, "torchtitan") == 0 && arch == LK_ARCH_HOPPER);
 	bool cudnn =
 		!package && (arch == LK_ARCH_HOPPER || (arch == LK_ARCH_BLACKWELL && !job->deterministic));
-	job->attn_library = cudnn ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_FLASH;
+	return cudnn ? LK_ATTN_LIBRARY_CUDNN : LK_ATTN_LIBRARY_FLASH;
+}
+
+static void fill_attention(lk_job *job, const lk_cluster *cluster) {
+	if (cluster == NULL) return;
+	lk_job_fit_attention(job, cluster);
+	if (job->attn_library != LK_ATTN_LIBRARY_AUTO) return;
+	job->attn_library = lk_job_attention_by(job, cluster);
 	job->attn_torch = !lk_cluster_can(cluster, LK_CAN_FLASH2);
 }
 

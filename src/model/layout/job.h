@@ -200,6 +200,8 @@ bool lk_job_overlaps_reduce(const lk_job *job);
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 /* What a device needs for the fused attention that the stack chooses by itself. */
 lk_capability lk_job_fused_attention(const lk_job *job);
+lk_attn_library lk_job_attention_by(const lk_job *job,
+                                    const lk_cluster *cluster); /* whose kernels */
 /* Replace fused attention that the stack chose and some device of the cluster cannot run. */
 void lk_job_fit_attention(lk_job *job, const lk_cluster *cluster);
 /* lk_job_complete for searches, which complete many jobs of one network: the network has already

@@ -130,6 +130,7 @@ static lk_status add_record(struct loader *loader, const lk_recorded *recorded) 
 static lk_status add_records(struct loader *loader, lk_recording *recording) {
 	lk_recorded *got = malloc(sizeof *got);
 	lk_status status = got ? LK_OK : lk_oom(loader->err);
+	if (status == LK_OK) status = lk_recording_check(recording, loader->err);
 	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(loader, got);
 	free(got);
 	if (status == LK_OK) status = lk_recording_status(recording, loader->err);
@@ -285,7 +286,8 @@ static lk_status add_child(struct loader *loader, const char *path) {
 	lk_recording recording;
 	const lk_recording_head *own = &loader->run->head;
 	lk_status status = lk_recording_open(path, &recording, loader->err);
-	if (status == LK_ERR_INPUT) return LK_OK; /* it ended while its recording began */
+	/* it ended while its recording began */
+	if (status == LK_ERR_INPUT && recording.size < LK_HEADER_BYTES) return LK_OK;
 	LK_TRY(status);
 	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
 	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns,
