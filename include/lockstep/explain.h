@@ -241,6 +241,9 @@ typedef struct lk_explain_stall {
 	double most_s; /* per step, the most that a remedy can gain where it cannot be simulated:
 	                * lost_s, of work of the device at most what the critical path has of it */
 	const char *change; /* what was simulated, as whatif --set has it; "" nothing was */
+	double adds_s; /* per step, what the remedy gains, or can gain at most, on top of the cheaper
+	                * ones of other stalls: these add up. 0 of work done once, which a warm run
+	                * lacks */
 } lk_explain_stall;
 
 /* The chain of work that a step's time hangs on, at most as long as the step; empty until found. */
@@ -299,6 +302,7 @@ typedef struct lk_explanation {
 	const lk_explain_shaped *shaped; /* by time, the longest first */
 	int shaped_count, shaped_all;    /* those that are kept, 256 at most, of how many */
 	double shaped_share;      /* of the kernels' durations: that of all work of known shape */
+	double kernel_roof;       /* how close that work comes to its roof, by time; NAN not known */
 	const char *held_against; /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
 	double memory_rate;       /* bytes/s of it */
 	const char *no_roofline, *no_curves; /* why there are none; NULL where there are */

@@ -112,6 +112,12 @@ def computing(trace, at, _):
     trace.work("first", at, 5, at + 10, 970)
 
 
+def healthy(trace, at, _):
+    """A product at three quarters of the peak, with a gap of 1 %."""
+    trace.host("cpu_op", "aten::mm", at, 20, **{"Input Dims": [[8192, 8192]] * 2, "Input type": ["c10::BFloat16"] * 2})
+    trace.work("first", at + 2, 5, at + 15, 1485)
+
+
 def ranges():
     """Steps that the program marks itself."""
     trace = Trace()
@@ -133,7 +139,7 @@ def slow():
 KINDS = {"compiled": compiled, "first_launch": first_launch, "captured": captured, "allocating": lambda: steps(allocating),
          "allocating_once": lambda: steps(allocating_once), "pageable": lambda: copying("Pageable"), "pinned": lambda: copying("Pinned"),
          "preparing": lambda: steps(preparing), "awaiting": lambda: steps(awaiting),
-         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "ranges": ranges, "computing": lambda: steps(computing)}
+         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "ranges": ranges, "healthy": lambda: steps(healthy, length=1500), "computing": lambda: steps(computing)}
 
 for name, make in KINDS.items():
     trace = make()

@@ -57,6 +57,9 @@ extern const lk_answer_record lk_versus_record;
 struct lk_versus;
 lk_status lk_versus_report(const struct lk_versus *versus, bool colour, FILE *out, lk_error *err);
 /* The report for people. */
+/* What an action gains, or can gain at most, in addition to the others, and which of these it is. */
+double lk_action_worth(const lk_explain_stall *stall);
+const char *lk_action_says(const lk_explain_stall *stall);
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);
 
