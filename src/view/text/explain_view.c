@@ -42,7 +42,7 @@ static const lk_answer_record action_record = {
 	.what =
 		"A remedy for a stall: what it gains a step in the simulation with the change of whatif "
 		"(None: that cannot be simulated, and it gains most_s at most), what it adds to the gains "
-        "of "
+		"of "
 		"cheaper ones (0 of work done once), and how.",
 	LK_RECORD(lk_explain_stall, action_fields)};
 
