@@ -24,8 +24,9 @@
 #include "system/parallel.h"
 
 enum {
-	LISTED = 6, /* causes that are listed */
-	PAIRS = 12, /* pairs that are predicted, the likeliest by their single effects */
+	CAUSES = 256, /* more than there are rows */
+	LISTED = 6,   /* causes that are listed */
+	PAIRS = 12,   /* pairs that are predicted, the likeliest by their single effects */
 	TEXT = 64,
 };
 static const double MEMORY = 0.15;       /* deviation in ln where no range is known */
@@ -253,7 +254,8 @@ static double pair_guess(const struct expecting *e, const struct candidate *a,
 /* Causes of one family do not occur together; links are those of the device as stated. */
 static bool causes_combine(const lk_cause *a, const lk_cause *b) {
 	bool device = strcmp(a->family, "device") == 0 || strcmp(b->family, "device") == 0;
-	return strcmp(a->family, b->family) != 0 && !(device && (a->rewire || b->rewire));
+	return strcmp(a->family, b->family) != 0 &&
+	       !(device && (lk_cause_rewires(a) || lk_cause_rewires(b)));
 }
 
 /* Insert a pair among the PAIRS best, the best first. */
@@ -277,7 +279,7 @@ static lk_status candidates_pair(struct expecting *e, lk_error *err) {
 			             (struct candidate){.causes = {a->causes[0], b->causes[0]},
 			                                .count = 2,
 			                                .score = pair_guess(e, a, b),
-			                                .place = (i + 1) * lk_cause_count + j});
+			                                .place = (i + 1) * CAUSES + j});
 		}
 	int first = e->count;
 	e->count += count;
@@ -285,7 +287,7 @@ static lk_status candidates_pair(struct expecting *e, lk_error *err) {
 }
 
 static lk_status expect_search(struct expecting *e, lk_error *err) {
-	for (int i = 0; i < lk_cause_count; i++)
+	for (int i = 0; lk_causes[i].key; i++)
 		e->candidates[e->count++] =
 			(struct candidate){.causes = {&lk_causes[i]}, .count = 1, .place = i};
 	LK_TRY(candidates_try(e, 0, err));
@@ -568,7 +570,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	struct expecting e = {.arena = arena, .request = request, .asked = asked, .options = options};
 	lk_expected *out = LK_NEW(arena, lk_expected);
 	lk_measured measured = {0};
-	e.candidates = LK_ARRAY(arena, struct candidate, lk_cause_count + PAIRS + 1);
+	e.candidates = LK_ARRAY(arena, struct candidate, CAUSES + PAIRS + 1);
 	if (!out || !e.candidates) return lk_oom(err);
 	LK_TRY(read_measured(request->measured, &measured, err));
 	e.measured = &measured;

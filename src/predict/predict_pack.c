@@ -42,12 +42,10 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 /* Texts of the structs of a comparison with a measured run; other members are numbers. */
 static const size_t expected_texts[] = {offsetof(lk_expected, measured),
                                         offsetof(lk_expected, verdict)},
-					compared_texts[] = {offsetof(lk_compared, key),
-                                        offsetof(lk_compared, label),
+					compared_texts[] = {offsetof(lk_compared, key), offsetof(lk_compared, label),
                                         offsetof(lk_compared, unit)},
-					suspect_texts[] = {
-						offsetof(lk_suspect, cause), offsetof(lk_suspect, what),
-						offsetof(lk_suspect, option), offsetof(lk_suspect, check)};
+					suspect_texts[] = {offsetof(lk_suspect, cause), offsetof(lk_suspect, what),
+                                       offsetof(lk_suspect, option), offsetof(lk_suspect, check)};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static void pack_put_rows(struct packer *packer, const void *rows, int count, size_t size,
