@@ -54,8 +54,11 @@ typedef struct lk_explain_request {
 	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL:
 	 * not given. lk_versus_explain (diff.h) answers it; lk_explain ignores it. */
 	const char *job;
-	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
-	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
+	const char *calibrated; /* with `job`: a file for what the measured step says of the models'
+	                         * times (lk_versus_write_calibration; of logs and numbers
+	                         * lk_predict_write_calibration); lk_explain ignores it */
+	lk_mains mains;         /* for `energy`; an error where the power of the GPU is not known */
+	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
 	bool operations;      /* work by kind, phase and shape, for lk_explanation.operations */
 	bool strict;          /* damaged traces are an error */

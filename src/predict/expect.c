@@ -7,7 +7,6 @@
  * A step time or a size of memory is log-normal around its prediction, with the deviations of both
  * sides of the 80 % range (1.2816 deviations); shares of timed parts are normal; numbers that are
  * no estimates (batch, length, GPUs) agree or do not. docs/method/expected.md has the formulas. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -440,111 +439,108 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 
 /* ---- one measured step as a calibration ---- */
 
-/* Kernels and host take `factor` times as long. */
-static void scale_base(lk_constants *constants, double factor) {
-	double *const rates[] = {&constants->gemm_share,        &constants->attention_share,
-	                         &constants->memory_efficiency, &constants->norm_efficiency,
-	                         &constants->expert_efficiency, &constants->graph_expert_efficiency};
-	double *const times[] = {&constants->kernel_floor_s,  &constants->launch_s,
-	                         &constants->graph_launch_s,  &constants->step_overhead_s,
-	                         &constants->expert_launch_s, &constants->graph_step_overhead_s};
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) *rates[i] /= factor;
-	for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] *= factor;
-}
+/* What a scaled step takes: all of it, and the communication that the run has timed. */
+struct scaled_step {
+	double step_s, timed_s;
+};
 
-static lk_status scaled_step(const struct expecting *e, double factor, double *seconds,
-                             lk_error *err) {
+static lk_status scaled_ask(const struct expecting *e, const lk_scaling *scaling, unsigned timed,
+                            struct scaled_step *out, lk_error *err) {
 	const lk_job *job = &e->asked->job;
-	lk_constants constants, plain;
+	lk_constants constants;
 	lk_step step = {0};
 	lk_step_options options = *e->options;
 	lk_profile_constants(job, &constants);
-	plain = constants;
-	scale_base(&constants, factor);
-	if (lk_job_lists_passes(job)) { /* these are no numbers of the row */
-		constants.memory_efficiency = plain.memory_efficiency;
-		constants.norm_efficiency = plain.norm_efficiency;
-	}
+	lk_scaling_apply(scaling, &constants);
 	options.constants = &constants;
 	options.few = true;
 	lk_status status = lk_step_ask(job, &e->asked->cluster, &options, &step, err);
-	*seconds = step.step_s;
+	*out = (struct scaled_step){.step_s = step.step_s};
+	for (int i = 0; i < LK_PART_COUNT; i++)
+		if (timed >> i & 1) out->timed_s += step.breakdown.exposed_s[i];
 	lk_step_free(&step);
 	return status;
 }
 
-/* Find the factor with which the job takes `wanted` seconds: its time grows with it. */
-static lk_status find_scale(const struct expecting *e, double wanted, double *factor,
-                            lk_error *err) {
-	enum { HALVINGS = 20 };
-	double low = log(0.1), high = log(10), seconds = 0;
+/* Find, by halving, the factor on links with which timed communication takes `wanted` seconds, or
+ * that on kernels and host with which the step does: both grow with it. False: there is none. */
+static lk_status scaled_find(const struct expecting *e, lk_scaling *scaling, unsigned timed,
+                             double wanted, bool *found, lk_error *err) {
+	enum { HALVINGS = 18 };
+	double low = log(0.1), high = log(10), got = 0;
 	for (int i = 0; i < HALVINGS; i++) {
+		struct scaled_step step;
 		double middle = (low + high) / 2;
-		LK_TRY(scaled_step(e, exp(middle), &seconds, err));
-		if (seconds < wanted) low = middle;
+		if (timed) scaling->links = exp(middle);
+		else scaling->kernels = scaling->host = exp(middle);
+		LK_TRY(scaled_ask(e, scaling, timed, &step, err));
+		got = timed ? step.timed_s : step.step_s;
+		if (got < wanted) low = middle;
 		else high = middle;
 	}
-	*factor = exp((low + high) / 2);
-	if (fabs(log(seconds / wanted)) < FOUND) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--calibrated",
-	        "no factor from 0.1 to 10 on kernels and host makes this job take what was measured");
-	return lk_hint(err, "see the causes without --calibrated");
+	*found = fabs(log(got / wanted)) < FOUND;
+	return LK_OK;
 }
 
-/* Write the row that replaces that of all steps. */
-static lk_status write_scaled(const lk_prediction *prediction, FILE *out, lk_error *err) {
-	const lk_expected *expected = prediction->expected;
-	lk_calibration rows = {0};
-	lk_constants base = ((const struct lk_answer *)prediction->memory_owner)->base;
-	char source[128], seconds[TEXT];
-	scale_base(&base, expected->scaled);
-	const struct {
-		const char *name;
-		double value;
-	} numbers[] = {
-#define NUMBER(field) {#field, base.field}
-		NUMBER(gemm_share),
-		NUMBER(attention_share),
-		NUMBER(attention_start),
-		NUMBER(memory_efficiency),
-		NUMBER(norm_efficiency),
-		NUMBER(kernel_floor_s),
-		NUMBER(launch_s),
-		NUMBER(graph_launch_s),
-		NUMBER(step_overhead_s),
-		NUMBER(graph_step_overhead_s),
-		NUMBER(expert_launch_s),
-		NUMBER(expert_efficiency),
-		NUMBER(flash_share),
-		NUMBER(graph_expert_efficiency),
-		NUMBER(network_call_s),
-		NUMBER(network_beside),
-#undef NUMBER
-		{"scaled", expected->scaled},
-	};
-	snprintf(source, sizeof source, "a step of %s measured on %d GPUs",
-	         lk_format_seconds(expected->step_time_s, seconds, sizeof seconds), prediction->gpus);
-	lk_calibration_row *row = lk_calibration_add(&rows, "step", "all", "");
-	for (size_t i = 0; row && i < sizeof numbers / sizeof *numbers; i++)
-		lk_calibration_put(row, numbers[i].name, numbers[i].value);
-	if (row) {
-		row->points = 1, row->source = source;
-		lk_calibration_write(&rows, out);
+static const char *scaled_says(const struct expecting *e, const lk_scaling *scaling,
+                               const lk_value_stated *timed) {
+	const char *text = lk_scaling_text(e->arena, scaling);
+	if (!text) return NULL;
+	if (!timed)
+		return lk_arena_printf(e->arena,
+		                       "times of %s: one time of a step does not tell kernels, host and "
+		                       "links apart; a trace does (explain --job --calibrated)",
+		                       *text ? text : "nothing to scale");
+	return lk_arena_printf(e->arena,
+	                       "times of %s: links by what \"%s\" took, kernels and host alike by the "
+	                       "rest of the step",
+	                       *text ? text : "nothing to scale", timed->label);
+}
+
+/* Scale what the measured step tells: kernels and host by its time; where the run has timed its
+ * data-parallel communication, links by that first. */
+static lk_status find_scaling(const struct expecting *e, lk_expected *out, lk_error *err) {
+	static const double LEAST_TIMED = 0.005; /* of a step, else links say nothing */
+	enum { ROUNDS = 2 };
+	const lk_value_stated *timed = NULL;
+	lk_scaling scaling = {1, 1, 1};
+	bool found = false;
+	for (int i = 0; i < e->values.count; i++) {
+		const lk_value_stated *value = &e->values.at[i];
+		if (value->kind == LK_VALUE_SHARE && value->parts == 1u << LK_PART_DP &&
+		    fmin(value->measured, lk_value_predicted(value, &e->base)) > LEAST_TIMED)
+			timed = value;
 	}
-	lk_calibration_free(&rows);
-	return row ? LK_OK : lk_oom(err);
+	for (int round = 0; round < (timed ? ROUNDS : 1); round++) {
+		if (timed) {
+			LK_TRY(scaled_find(e, &scaling, timed->parts, timed->measured * out->step_time_s,
+			                   &found, err));
+			if (!found) timed = NULL, scaling.links = 1; /* it overlaps otherwise than here */
+		}
+		LK_TRY(scaled_find(e, &scaling, 0, out->step_time_s, &found, err));
+	}
+	if (!found) {
+		lk_fail(err, LK_ERR_INPUT, "--calibrated",
+		        "no factor from 0.1 to 10 on kernels and host makes this job take what was "
+		        "measured");
+		return lk_hint(err, "see the causes without --calibrated");
+	}
+	out->scaled_kernels = scaling.kernels, out->scaled_host = scaling.host;
+	out->scaled_links = timed ? scaling.links : 0;
+	out->scaled = scaled_says(e, &scaling, timed);
+	return out->scaled ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
                                        lk_error *err) {
-	if (!prediction->expected || !(prediction->expected->scaled > 0))
+	const lk_expected *expected = prediction->expected;
+	char source[128], seconds[TEXT];
+	if (!expected || !(expected->scaled_kernels > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--calibrated", "no step time was measured");
-	FILE *out = fopen(path, "w");
-	if (!out) return lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
-	lk_status status = write_scaled(prediction, out, err);
-	if (fclose(out) != 0 && status == LK_OK)
-		status = lk_fail(err, LK_ERR_IO, path, "cannot write: %s", strerror(errno));
-	return status;
+	snprintf(source, sizeof source, "a step of %s measured on %d GPUs",
+	         lk_format_seconds(expected->step_time_s, seconds, sizeof seconds), prediction->gpus);
+	lk_scaling scaling = {expected->scaled_kernels, expected->scaled_links, expected->scaled_host};
+	return lk_scaling_write(&scaling, source, path, err);
 }
 
 /* ---- the whole ---- */
@@ -595,7 +591,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	}
 	if (status == LK_OK) status = fill_verdict(&e, out, err);
 	if (status == LK_OK && request->calibrated && out->step_time_s > 0)
-		status = find_scale(&e, out->step_time_s, &out->scaled, err);
+		status = find_scaling(&e, out, err);
 	if (status == LK_OK) {
 		out->measured = lk_arena_strdup(arena, measured.source ? measured.source : "");
 		out->tried = e.tried;

@@ -40,7 +40,6 @@ struct lk_answer {
 	lk_prediction p;
 	lk_step step; /* kept for files that may be written from it */
 	lk_emitted emitted;
-	lk_constants base;         /* of its calibration, with `calibrated` */
 	const char *batch_assumed; /* for a searched layout: its assumed batch */
 };
 

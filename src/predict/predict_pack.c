@@ -41,7 +41,8 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 /* Texts of the structs of a comparison with a measured run; other members are numbers. */
 static const size_t expected_texts[] = {offsetof(lk_expected, measured),
-                                        offsetof(lk_expected, verdict)},
+                                        offsetof(lk_expected, verdict),
+                                        offsetof(lk_expected, scaled)},
 					compared_texts[] = {offsetof(lk_compared, key), offsetof(lk_compared, label),
                                         offsetof(lk_compared, unit)},
 					suspect_texts[] = {offsetof(lk_suspect, cause), offsetof(lk_suspect, what),

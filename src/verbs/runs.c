@@ -74,7 +74,8 @@ static lk_status explain_row_fill(void *request, const lk_verb_input *input, lk_
 
 static lk_status explain_row_files(const void *request, const void *answer,
                                    const lk_outputs *outputs, lk_error *err) {
-	(void)request;
+	const char *calibrated = ((const lk_explain_request *)request)->calibrated;
+	if (calibrated) LK_TRY(lk_versus_write_calibration(answer, calibrated, err));
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
 }
 
@@ -92,6 +93,7 @@ static lk_status measured_run_row_ask(const void *request, void **answer, lk_err
 	lk_asked_job job;
 	LK_TRY(lk_job_asked(explain->job, &job, err));
 	job.request.measured = explain->traces[0];
+	job.request.calibrated = explain->calibrated;
 	job.request.no_sensitivity = true;
 	lk_status status = lk_predict(&job.request, &found, err);
 	lk_job_asked_free(&job);
@@ -117,6 +119,13 @@ static void measured_run_row_free(void *answer) {
 	lk_predict_free(answer);
 }
 
+static lk_status measured_run_row_files(const void *request, const void *answer,
+                                        const lk_outputs *outputs, lk_error *err) {
+	const char *calibrated = ((const lk_explain_request *)request)->calibrated;
+	(void)outputs;
+	return calibrated ? lk_predict_write_calibration(answer, calibrated, err) : LK_OK;
+}
+
 static const lk_verb_row row_measured_run = {
 	.verb = &lk_explain_verb,
 	.defaults = explain_row_defaults,
@@ -125,6 +134,8 @@ static const lk_verb_row row_measured_run = {
 	.free = measured_run_row_free,
 	.print = measured_run_row_print,
 	.report = measured_run_row_report,
+	.files = measured_run_row_files,
+	.paths = {ROW_PLACE(lk_explain_request, calibrated)},
 	.failed_check = ROW_PLACE(lk_prediction, failed_check),
 };
 
@@ -238,9 +249,8 @@ static lk_status explain_row_instead(const void *request, const lk_verb_row **ro
 }
 
 const lk_verb_row lk_row_explain = {
-	ROW_MEMBERS(explain, lk_explanation),
-	.instead = explain_row_instead,
-	.files = explain_row_files,
+	ROW_MEMBERS(explain, lk_explanation), .instead = explain_row_instead,
+	.files = explain_row_files,           .paths = {ROW_PLACE(lk_explain_request, calibrated)},
 	.report = explain_row_report,
 };
 

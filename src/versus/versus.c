@@ -68,6 +68,7 @@ static lk_status versus_compare(lk_compared_run *run, const lk_explanation *meas
 	LK_TRY(lk_diff_pair(&run->arena, run->expected, measured, &out->operations,
 	                    &out->operation_count, err));
 	LK_TRY(lk_versus_parts(run, measured, err));
+	LK_TRY(lk_versus_scaling(run, measured, err));
 	LK_TRY(lk_versus_causes(run, measured, job, err));
 	out->sentence = versus_sentence(run);
 	if (!out->sentence) return lk_oom(err);

@@ -150,8 +150,8 @@ static const lk_option options[] = {
 	 "of a run of this job: 7.2 s, 200 tok/s/gpu, 31 % MFU, 73 GiB reserved, several with commas, "
 	 "or its log: is it as expected, and if not, which change explains it?")},
 	{TEXT("calibrated", calibrated, "FILE",
-	 "write a factor on kernels and host with which this job takes what was measured, for "
-	 "--calibration of predict, plan, rent and whatif"), WITH("measured")},
+	 "write the factors on times of kernels, links and host with which this job takes what was "
+	 "measured, for --calibration of predict, plan, rent and whatif"), WITH("measured")},
 	{COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the whole training, in images where a network reads them alone: gives days and GPU-hours (15T)"), LETTER('t')},
 	{DURATION("mtbf", mtbf_hours, HOURS, 1e-3, 1e9,

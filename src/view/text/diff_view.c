@@ -350,6 +350,10 @@ static const lk_answer_field versus_fields[] = {
 	{"unchanged_time_off", NULL, VERSUS(unchanged_time_off)},
 	{"unchanged_work_off", NULL, VERSUS(unchanged_work_off)},
 	{"tried", NULL, VERSUS(tried)},
+	{"scaled_kernels", NULL, VERSUS(scaled_kernels), .known = LK_UNLESS_ZERO},
+	{"scaled_links", NULL, VERSUS(scaled_links), .known = LK_UNLESS_ZERO},
+	{"scaled_host", NULL, VERSUS(scaled_host), .known = LK_UNLESS_ZERO},
+	{"scaled", NULL, VERSUS(scaled)},
 	{"operations", NULL, LK_MANY(lk_versus, operations, operation_count, paired_record)},
 };
 const lk_answer_record lk_versus_record = {.name = "Versus",
@@ -468,6 +472,8 @@ lk_status lk_versus_report(const lk_versus *versus, bool colour, FILE *out, lk_e
 	LK_TRY(versus_put_causes(versus, out, err));
 	LK_TRY(versus_put_parts(versus, colour, out, err));
 	LK_TRY(versus_put_findings(versus, out, err));
-	fputc('\n', out);
+	fputs("\nas a calibration (--calibrated FILE): ", out);
+	LK_TRY(lk_put_wrapped(versus->scaled, 39, 2, out, err));
+	fputs("\n\n", out);
 	return LK_OK;
 }

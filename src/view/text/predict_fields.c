@@ -223,7 +223,10 @@ static const lk_answer_field expected_fields[] = {
 	{"causes", NULL, LK_MANY(lk_expected, suspects, suspect_count, suspect_record)},
 	{"unchanged_share", NULL, EXPECTED(unchanged_share)},
 	{"other_share", NULL, EXPECTED(other_share)},
-	{"scaled", NULL, EXPECTED(scaled), .known = LK_UNLESS_ZERO},
+	{"scaled_kernels", NULL, EXPECTED(scaled_kernels), .known = LK_UNLESS_ZERO},
+	{"scaled_links", NULL, EXPECTED(scaled_links), .known = LK_UNLESS_ZERO},
+	{"scaled_host", NULL, EXPECTED(scaled_host), .known = LK_UNLESS_ZERO},
+	{"scaled", NULL, EXPECTED(scaled), .known = LK_MAYBE},
 	{"tried", NULL, EXPECTED(tried)},
 	{"notes", NULL, LK_LIST(lk_expected, notes, note_count)},
 };
