@@ -130,7 +130,8 @@ typedef struct lk_versus_cause {
 /* A traced run beside the prediction of its job. Numbers that are not known are 0 or NAN. */
 typedef struct lk_versus {
 	const lk_prediction *predicted;
-	const char *job;                                      /* as given */
+	const lk_explanation *predicted_step; /* of the predicted step, as if it had been traced */
+	const char *job;                      /* as given */
 	double predicted_s, low_s, high_s, measured_s, ratio; /* measured over predicted */
 	bool inside;                                          /* the 80 % range of the prediction */
 	double predicted_mfu, measured_mfu; /* with the operations of the job; 0 not known */

@@ -372,6 +372,21 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
  * is one. LK_ERR_INPUT: an ending that is none of these; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
 
+/* Work of one sort on a device in one step, without gaps that could be seen; seconds from the start
+ * of the step. `sort` is one of lk_explain_sorts: phases of computation, "communication",
+ * "copies". */
+enum { LK_EXPLAIN_PHASES = 5, LK_EXPLAIN_SORTS = LK_EXPLAIN_PHASES + 2 };
+extern const char *const lk_explain_sorts[LK_EXPLAIN_SORTS];
+typedef struct lk_explain_span {
+	int rank, sort;
+	double start_s, end_s;
+} lk_explain_span;
+/* The work in the step of the critical path, of at most eight ranks: by rank, then computation,
+ * communication and copies, then time, without overlap. *out is freed with free().
+ * LK_ERR_MEMORY. */
+lk_status lk_explain_spans(const lk_explanation *explanation, lk_explain_span **out, int *count,
+                           lk_error *err);
+
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_explain_verb;
 

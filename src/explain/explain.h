@@ -281,6 +281,9 @@ const char *lk_operation_part(unsigned kind, unsigned phase);
 /* The phase that operations are counted in: gradients of weights are of the backward pass, as a
  * trace seldom says which product is one. */
 const char *lk_operation_phase(unsigned phase);
+/* The lk_phase of device work: as the file says, by the names around its launch, else by the kind
+ * of work and that of the kernel before it, *last. */
+uint8_t lk_event_phase(const lk_capture *capture, uint32_t event, uint8_t *last);
 /* The text of a shape or a size. `shape`: three numbers in any order, and a batch. */
 const char *lk_operation_shape(lk_arena *arena, const double shape[4], double bytes);
 /* Sort rows and join those of the same work; returns how many are left. */

@@ -52,6 +52,17 @@ static uint8_t phase_by_order(uint8_t kind, const char *name, uint8_t *last) {
 	return *last;
 }
 
+uint8_t lk_event_phase(const lk_capture *capture, uint32_t event, uint8_t *last) {
+	const lk_kind_note *note = lk_capture_kind(capture, event);
+	if (note) return note->phase;
+	uint32_t at = capture->launch[event];
+	for (int i = 0; at != LK_NONE && i < MOST_PARENTS; i++, at = capture->parent[at]) {
+		uint8_t phase = phase_in_name(lk_capture_text(capture, capture->name[at]));
+		if (phase != NO_PHASE) return *last = phase;
+	}
+	return phase_by_order(LK_OP_COUNT, lk_capture_text(capture, capture->name[event]), last);
+}
+
 /* ---- parts ---- */
 
 const char *lk_operation_part(unsigned kind, unsigned phase) {

@@ -426,7 +426,9 @@ static lk_status explain_put_table(lk_report *writer, const lk_explanation *expl
 static lk_status explain_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_explanation *explanation = answer;
 	explain_put_verdict(writer, explanation);
+	if (explanation->versus) LK_TRY(lk_report_versus(writer, explanation->versus, err));
 	explain_put_waterfall(writer, explanation);
+	LK_TRY(lk_report_traced_step(writer, explanation, err));
 	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first",
 	                         true, MOST_ROWS, err));
 	LK_TRY(explain_put_ranks(writer, explanation, err));

@@ -319,10 +319,14 @@ static const lk_answer_record finding_record = {
 
 #define CAUSE(member) LK_AT(lk_versus_cause, member)
 static const lk_answer_field cause_fields[] = {
-	{"cause", NULL, CAUSE(cause)},       {"what", NULL, CAUSE(what)},
-	{"option", NULL, CAUSE(option)},     {"check", NULL, CAUSE(check)},
-	{"share", NULL, CAUSE(share)},       {"step_time_s", NULL, CAUSE(step_time_s)},
-	{"time_off", NULL, CAUSE(time_off)}, {"work_off", NULL, CAUSE(work_off)},
+	{"cause", NULL, CAUSE(cause)},
+	{"what", "what", CAUSE(what)},
+	{"option", "options", CAUSE(option)},
+	{"check", "check", CAUSE(check)},
+	{"share", "likely", CAUSE(share), .shown = lk_percent},
+	{"step_time_s", "step", CAUSE(step_time_s), .shown = lk_format_seconds},
+	{"time_off", NULL, CAUSE(time_off)},
+	{"work_off", NULL, CAUSE(work_off)},
 };
 static const lk_answer_record cause_record = {
 	.name = "VersusCause",
@@ -330,6 +334,16 @@ static const lk_answer_record cause_record = {
 			"the step predicted with it, and what it leaves unexplained, of time and of work, over "
 			"the step.",
 	LK_RECORD(lk_versus_cause, cause_fields)};
+
+lk_table *lk_versus_table(const lk_versus *versus, int which) {
+	static const lk_columns parts = {"parts", &part_record, .people = true},
+							causes = {"causes", &cause_record, .people = false};
+	lk_table *table = which == LK_VERSUS_PARTS
+	                      ? lk_fields_rows(&parts, versus, versus->parts, versus->part_count)
+	                      : lk_fields_rows(&causes, versus, versus->causes, versus->cause_count);
+	if (table) lk_table_hide_empty(table);
+	return table;
+}
 
 #define VERSUS(member) LK_AT(lk_versus, member)
 static const lk_answer_field versus_fields[] = {
