@@ -236,6 +236,8 @@ static lk_status explain_row_instead(const void *request, const lk_verb_row **ro
 	if (r->job) {
 		LK_TRY(measured_run_asked(r, &is, err));
 		if (is) *row = &row_measured_run;
+		else LK_TRY(lk_postmortem_asked(r, &is, err));
+		if (is && *row != &row_measured_run) *row = &lk_row_postmortem;
 		return LK_OK;
 	}
 	LK_TRY(lk_postmortem_asked(r, &is, err));
@@ -256,7 +258,22 @@ const lk_verb_row lk_row_explain = {
 
 /* ---- what is left of a run that died or hangs ---- */
 
-ROW_ASK(postmortem, lk_postmortem, lk_postmortem_read)
+static lk_status postmortem_row_ask(const void *request, void **answer, lk_error *err) {
+	const lk_explain_request *r = request;
+	lk_postmortem *found = NULL;
+	lk_asked_job job;
+	*answer = NULL;
+	LK_TRY(lk_postmortem_read(r, &found, err));
+	lk_status status = r->job ? lk_job_asked(r->job, &job, err) : LK_OK;
+	if (r->job && status == LK_OK) {
+		status = lk_versus_postmortem(found, &job.request, r->job, err);
+		lk_job_asked_free(&job);
+	}
+	if (status == LK_OK) *answer = found;
+	else lk_postmortem_free(found);
+	return status;
+}
+
 ROW_FREE(postmortem)
 ROW_PRINT(postmortem, table)
 ROW_REPORT_OF_JSON(postmortem, &lk_row_postmortem, "postmortem")
