@@ -121,6 +121,13 @@ static int simulate_find(const char *const *sets, int count, const char *set) {
 	return at;
 }
 
+/* Whether the simulated step lacks what the stall is: stacks of Python show a loader that the
+ * lifted step does not have. Then the time lost bounds the gain, as for remedies without a simulation. */
+static bool simulate_misses(const lk_explain_stall *stall, const struct gain *gain) {
+	static const double LEAST = 0.1;
+	return strcmp(stall->kind, "data loading") == 0 && gain->alone_s < LEAST * stall->lost_s;
+}
+
 /* Ask for the gains of all remedies that can be simulated, the cheapest first. */
 static lk_status ask_gains(lk_explanation *explanation, const lk_whatif_base *base,
                            const int *order, lk_error *err) {
@@ -134,7 +141,7 @@ static lk_status ask_gains(lk_explanation *explanation, const lk_whatif_base *ba
 		int same = simulate_find(sets, count, remedy->set);
 		sets[count] = remedy->set;
 		LK_TRY(simulate_gain(explanation, base, sets, same < count ? 0 : count, &gain, err));
-		if (isnan(gain.alone_s)) continue;
+		if (isnan(gain.alone_s) || simulate_misses(&explanation->stalls[order[i]], &gain)) continue;
 		lk_explain_set_gain(explanation, order[i],
 		                    fmin(gain.alone_s, lk_explain_most(explanation, remedy)),
 		                    same < count ? 0 : gain.further_s, remedy->set);
