@@ -39,7 +39,7 @@ enum {
 /* What a remedy takes: a setting, an edit, a rewrite, other machines. */
 enum { SETTING, EDIT, REWRITE, MACHINES };
 
-/* By kind and the beginning of what it is; ranks that arrive sooner keep others waiting for less. */
+/* By kind and the beginning of what it is. Ranks that arrive sooner keep others waiting less. */
 static const lk_remedy remedies[] = {
 	{"data loading", "", DATA, HOST | COMM, SETTING, "data-loading=off"},
 	{"one-off", "", ONE_OFF, 0, SETTING, NULL},

@@ -122,7 +122,8 @@ static int simulate_find(const char *const *sets, int count, const char *set) {
 }
 
 /* Whether the simulated step lacks what the stall is: stacks of Python show a loader that the
- * lifted step does not have. Then the time lost bounds the gain, as for remedies without a simulation. */
+ * lifted step does not have. Then the time lost bounds the gain, as for remedies that nothing
+ * simulates. */
 static bool simulate_misses(const lk_explain_stall *stall, const struct gain *gain) {
 	static const double LEAST = 0.1;
 	return strcmp(stall->kind, "data loading") == 0 && gain->alone_s < LEAST * stall->lost_s;
