@@ -97,7 +97,7 @@ CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
 
 # Folders of data/ whose tables are packed.
-PACKED := launch families measured
+PACKED := launch families measured causes
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o $(PACKED:%=$(B)/%_tables.o)
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
@@ -200,9 +200,9 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
-# The rows of data/launch, data/families and data/measured, checked against the fields that they name.
+# The rows of data/launch, data/families, data/measured and data/causes, checked against the fields that they name.
 PACK_TABLES := $(B)/pack_tables
-PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c tools/pack_measured.c src/launch/reading/job_fields.c \
+PACK_TABLES_C := tools/pack_tables.c tools/pack_launch.c tools/pack_families.c tools/pack_measured.c tools/pack_causes.c src/launch/reading/job_fields.c \
 	src/launch/config/draft_facts.c src/model/layout/optimizers.c src/model/layout/job_loss.c src/io/csv.c src/io/form.c \
 	src/io/stream.c src/io/inflate.c src/io/seal.c $(wildcard src/base/*.c src/system/*.c)
 $(PACK_TABLES): $(PACK_TABLES_C:%.c=$(B)/%.o)

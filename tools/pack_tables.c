@@ -177,12 +177,14 @@ static void read_rows(const struct pack_set *set, const char *path, const struct
 }
 
 int main(int argc, char **argv) {
-	static const struct pack_set *const sets[] = {&pack_launch, &pack_families, &pack_measured};
+	static const struct pack_set *const sets[] = {&pack_launch, &pack_families, &pack_measured,
+	                                              &pack_causes};
 	const struct pack_set *set = NULL;
 	for (size_t i = 0; argc > 2 && i < sizeof sets / sizeof *sets; i++)
 		if (strcmp(argv[1], sets[i]->name) == 0) set = sets[i];
 	if (!set) {
-		fprintf(stderr, "usage: pack_tables launch|families|measured FILE.csv... > tables.c\n");
+		fprintf(stderr,
+		        "usage: pack_tables launch|families|measured|causes FILE.csv... > tables.c\n");
 		return 2;
 	}
 	for (int i = 2; i < argc; i++)

@@ -50,8 +50,8 @@ struct pack_set {
 	const struct pack_form *forms; /* in the order of the tables, ended by a NULL column */
 };
 
-/* pack_launch.c, pack_families.c, pack_measured.c */
-extern const struct pack_set pack_launch, pack_families, pack_measured;
+/* pack_launch.c, pack_families.c, pack_measured.c, pack_causes.c */
+extern const struct pack_set pack_launch, pack_families, pack_measured, pack_causes;
 
 /* Report what is wrong with the current row, with its file and line, and exit. */
 void pack_refuse(const struct pack_file *file, const char *format, ...) LK_PRINTF(2, 3);

@@ -130,7 +130,8 @@ typedef struct lk_versus_cause {
 /* A traced run beside the prediction of its job. Numbers that are not known are 0 or NAN. */
 typedef struct lk_versus {
 	const lk_prediction *predicted;
-	const char *job;                                      /* as given */
+	const lk_explanation *predicted_step; /* of the predicted step, as if it had been traced */
+	const char *job;                      /* as given */
 	double predicted_s, low_s, high_s, measured_s, ratio; /* measured over predicted */
 	bool inside;                                          /* the 80 % range of the prediction */
 	double predicted_mfu, measured_mfu; /* with the operations of the job; 0 not known */
@@ -146,6 +147,10 @@ typedef struct lk_versus {
 	double unchanged_share; /* probability that the job is as stated, and the prediction errs */
 	double unchanged_time_off, unchanged_work_off; /* as of causes, of the job as stated */
 	int tried;                                     /* predictions that were made for the causes */
+	/* Factors on the times of kernels, links and host with which the models give the measured ones;
+	 * 0: the trace says nothing of it. In words, with what it does not say. */
+	double scaled_kernels, scaled_links, scaled_host;
+	const char *scaled;
 	const char *failed_check;
 } lk_versus;
 
@@ -154,6 +159,11 @@ typedef struct lk_versus {
  * text of the job, for the command that reproduces the answer. */
 lk_status lk_versus_explain(const lk_explain_request *request, const lk_predict_request *job,
                             lk_explanation **out, lk_error *err);
+
+/* Write rows for --calibration with the factors of such an explanation. LK_ERR_INPUT: there are
+ * none; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_versus_write_calibration(const lk_explanation *explanation, const char *path,
+                                      lk_error *err);
 
 /* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_diff_verb;

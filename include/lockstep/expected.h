@@ -43,9 +43,11 @@ typedef struct lk_expected {
 	int suspect_count;
 	double unchanged_share; /* probability that nothing differs: the prediction errs */
 	double other_share;     /* that it is something of which there is no option */
-	double scaled; /* factor on kernels and host with which the job takes what was measured;
-	                         * 0: not requested */
-	int tried;     /* predictions that were made to find the causes */
+	double scaled_kernels, scaled_links,
+		scaled_host;          /* factors on their times with which the job takes what was measured;
+	                     * 0: not requested, or the run says nothing of it */
+	const char *scaled;       /* what was scaled by what, as a sentence; NULL: not requested */
+	int tried;                /* predictions that were made to find the causes */
 	const char *const *notes; /* what the steps of a log show besides their mean */
 	int note_count;
 } lk_expected;

@@ -54,8 +54,11 @@ typedef struct lk_explain_request {
 	/* The job that ran, as the words of a command line of predict or a file that it reads; NULL:
 	 * not given. lk_versus_explain (diff.h) answers it; lk_explain ignores it. */
 	const char *job;
-	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
-	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
+	const char *calibrated; /* with `job`: a file for what the measured step says of the models'
+	                         * times (lk_versus_write_calibration; of logs and numbers
+	                         * lk_predict_write_calibration); lk_explain ignores it */
+	lk_mains mains;         /* for `energy`; an error where the power of the GPU is not known */
+	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
 	bool operations;      /* work by kind, phase and shape, for lk_explanation.operations */
 	bool strict;          /* damaged traces are an error */
@@ -241,6 +244,9 @@ typedef struct lk_explain_stall {
 	double most_s; /* per step, the most that a remedy can gain where it cannot be simulated:
 	                * lost_s, of work of the device at most what the critical path has of it */
 	const char *change; /* what was simulated, as whatif --set has it; "" nothing was */
+	double adds_s; /* per step, what the remedy gains, or can gain at most, on top of the cheaper
+	                * ones of other stalls: these add up. 0 of work done once, which a warm run
+	                * lacks */
 } lk_explain_stall;
 
 /* The chain of work that a step's time hangs on, at most as long as the step; empty until found. */
@@ -299,6 +305,7 @@ typedef struct lk_explanation {
 	const lk_explain_shaped *shaped; /* by time, the longest first */
 	int shaped_count, shaped_all;    /* those that are kept, 256 at most, of how many */
 	double shaped_share;      /* of the kernels' durations: that of all work of known shape */
+	double kernel_roof;       /* how close that work comes to its roof, by time; NAN not known */
 	const char *held_against; /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
 	double memory_rate;       /* bytes/s of it */
 	const char *no_roofline, *no_curves; /* why there are none; NULL where there are */
@@ -364,6 +371,21 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
  * thread and stream of each rank, all ranks on one clock, and a track "critical path" where there
  * is one. LK_ERR_INPUT: an ending that is none of these; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
+
+/* Work of one sort on a device in one step, without gaps that could be seen; seconds from the start
+ * of the step. `sort` is one of lk_explain_sorts: phases of computation, "communication",
+ * "copies". */
+enum { LK_EXPLAIN_PHASES = 5, LK_EXPLAIN_SORTS = LK_EXPLAIN_PHASES + 2 };
+extern const char *const lk_explain_sorts[LK_EXPLAIN_SORTS];
+typedef struct lk_explain_span {
+	int rank, sort;
+	double start_s, end_s;
+} lk_explain_span;
+/* The work in the step of the critical path, of at most eight ranks: by rank, then computation,
+ * communication and copies, then time, without overlap. *out is freed with free().
+ * LK_ERR_MEMORY. */
+lk_status lk_explain_spans(const lk_explanation *explanation, lk_explain_span **out, int *count,
+                           lk_error *err);
 
 /* The verb's option table: parsing, help, man page and completion come from it (options.h). */
 extern const lk_verb lk_explain_verb;

@@ -96,6 +96,34 @@ typedef struct lk_postmortem_collective {
 	double timeout_s;
 } lk_postmortem_collective;
 
+/* Memory of one kind on the fullest device, bytes: as predicted of the job, and as it was. */
+typedef struct lk_postmortem_part {
+	const char *what; /* "parameters", ..., "reserved" */
+	double predicted_bytes, measured_bytes, delta_bytes;
+} lk_postmortem_part;
+
+/* A collective that did not complete as an operation of the job's step. */
+typedef struct lk_postmortem_match {
+	const char *operation;
+	int ranks;
+	int64_t sequence;
+	const char *group; /* of the job: "dp"; "": it has no such collective */
+	double count;      /* of these a step and rank */
+	double bytes;      /* of each */
+	double step;       /* that its number is of, where the group is used by the step alone */
+} lk_postmortem_match;
+
+/* What is left of a run against its job. */
+typedef struct lk_postmortem_versus {
+	const char *job; /* as given */
+	const char *sentence;
+	const lk_prediction *predicted; /* its `expected` compares the memory and has causes */
+	const lk_postmortem_part *parts;
+	int part_count;
+	const lk_postmortem_match *matches; /* in the order of the collectives */
+	int match_count;
+} lk_postmortem_versus;
+
 /* The answer. */
 typedef struct lk_postmortem {
 	const char *cause;  /* "out of memory", "memory", "hang" or "none" */
@@ -118,6 +146,9 @@ typedef struct lk_postmortem {
 	int top; /* of the request */
 	const char *reproduce;
 	const char *failed_check;
+	const lk_postmortem_versus *versus; /* of lk_versus_postmortem; else NULL */
+	void *versus_owner;
+	void (*versus_free)(void *owner);
 	void *memory_owner;
 } lk_postmortem;
 
@@ -128,6 +159,10 @@ lk_status lk_postmortem_asked(const lk_explain_request *request, bool *asked, lk
 /* Read them. LK_ERR_INPUT: damaged files, two dumps of a rank, options that only traces have;
  * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_postmortem_read(const lk_explain_request *request, lk_postmortem **out, lk_error *err);
+/* Fill `versus`: predict the job and compare. `text` is the job as given. LK_ERR_INPUT, LK_ERR_IO,
+ * LK_ERR_MEMORY: as of lk_predict; the answer then stays as it was. */
+lk_status lk_versus_postmortem(lk_postmortem *answer, const lk_predict_request *job,
+                               const char *text, lk_error *err);
 /* Free an answer with all that it points to; accepts NULL. */
 void lk_postmortem_free(lk_postmortem *postmortem);
 /* Print as lk_explain_print, with its errors (LK_ERR_...); `table` must be LK_EXPLAIN_ALL. The one

@@ -422,8 +422,8 @@ lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int 
                           lk_error *err);
 
 /* Serialise a prediction for another process of the same program on a similar machine; free *bytes
- * with free(). Timeline, graph, detail and comparison with a measured run are not included.
- * LK_ERR_MEMORY; for bytes that are not of this version, LK_ERR_INPUT. */
+ * with free(). Timeline, graph and detail are not included. LK_ERR_MEMORY; for bytes that are not of
+ * this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);

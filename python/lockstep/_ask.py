@@ -26,13 +26,13 @@ def _answer(kind: type, reply: _library.Reply, **more: Any) -> Any:
     if data.get("checked") is False:
         warnings.warn(f"internal check of lockstep failed: {data['failed_check']}; use this answer with caution, and report this message",
                       stacklevel=4)
-    # What a file is may decide who answers: a log, what a run left, a run beside its job.
+    # What a file is may decide who answers: a log, what a run left, a run beside its job, two runs.
     kind = _BY_SCHEMA.get(data.get("schema", "").rpartition("/")[0], kind)
     return kind(data) if kind is answers.Document else build(kind, data, **more)
 
 
 _BY_SCHEMA = {"lockstep/predict": answers.Prediction, "lockstep/log": answers.Document, "lockstep/postmortem": answers.Document,
-              "lockstep/table": answers.Document}
+              "lockstep/diff": answers.Document, "lockstep/table": answers.Document}
 
 
 def _with_request(request: Any, values: Dict[str, Any]) -> Dict[str, Any]:

@@ -1,11 +1,8 @@
 /* explain.c: `lockstep explain`: why a run is slow, or died, or hangs; of two runs, what changed
  * between them. */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/check.h"
 #include "cli/cli.h"
-#include "lockstep/diff.h"
 #include "lockstep/explain.h"
 
 /* Refuses options that show the steps of a single run. */
@@ -15,8 +12,6 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 		bool given;
 		const char *option;
 	} of_one[] = {{outputs->trace, "--trace"},
-	              {outputs->html, "--html"},
-	              {outputs->charts, "--charts"},
 	              {request->mains.pue > 0, "--pue"},
 	              {request->mains.carbon > 0, "--carbon"},
 	              {request->mains.price_kwh > 0, "--price-kwh"}};
@@ -26,24 +21,6 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 			return lk_hint(err, "%s", hint);
 		}
 	return LK_OK;
-}
-
-/* Finds the table of a comparison that has the name of a table of one run. */
-static lk_status diff_table_of(int table, int *out, lk_error *err) {
-	for (*out = 0; *out < LK_DIFF_TABLES; ++*out)
-		if (strcmp(lk_diff_tables[*out], lk_explain_tables[table]) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--table",
-	        "%s is a table of one run, but the two traces are of two runs, which are compared",
-	        lk_explain_tables[table]);
-	return lk_hint(err, "give --table kernels, or `lockstep diff A B --table categories`");
-}
-
-/* Checks that the outputs can show a comparison, and names its table there. */
-static lk_status show_runs(const lk_explain_request *request, lk_outputs *outputs, lk_error *err) {
-	LK_TRY(refuse_of_one(request, outputs,
-	                     "shows one run, but the two traces are of two runs, which are compared",
-	                     "explain each run by itself for it", err));
-	return diff_table_of(outputs->table, &outputs->table, err);
 }
 
 /* Options that a log cannot answer. */
@@ -70,8 +47,6 @@ static lk_status refuse_of_row(const lk_verb_row *row, const lk_explain_request 
 int cli_explain(lk_args *args) {
 	const lk_verb_row *row = &lk_row_explain;
 	lk_explain_request request;
-	lk_explanation *one = NULL;
-	lk_diff *two = NULL;
 	void *answer = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
@@ -81,15 +56,9 @@ int cli_explain(lk_args *args) {
 	lk_status status = row->fill(&request, &input, &err);
 	if (status == LK_OK) status = lk_verb_answering(&row, &request, &err);
 	if (status == LK_OK) status = refuse_of_row(row, &request, &outputs, &err);
-	if (status == LK_OK && (row != &lk_row_explain || request.job))
-		status = row->ask(&request, &answer, &err);
-	else if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
+	if (status == LK_OK) status = row->ask(&request, &answer, &err);
 	if (status != LK_OK) return cli_fail(&err);
-	if (two) row = &lk_row_diff;
-	if (!answer) answer = two ? (void *)two : one;
-	LK_ASSERT(answer);
-	if (two) status = show_runs(&request, &outputs, &err);
-	int result = status == LK_OK ? cli_show(row, &request, answer, &outputs) : cli_fail(&err);
+	int result = cli_show(row, &request, answer, &outputs);
 	cli_warn_failed(lk_verb_failed_check(row, answer));
 	row->free(answer);
 	return result;

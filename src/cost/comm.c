@@ -178,6 +178,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	}
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds > 0 ? cost.seconds + site->constants->network_call_s : 0;
+	seconds *= site->constants->network_factor;
 	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
 		seconds = pieced_seconds(graph, op, site, lk_site_group(site, graph, op), seconds, taken);

@@ -347,6 +347,18 @@ static lk_status explain_reproduce(lk_explain_work *work, const lk_explain_reque
 	return work->result.reproduce ? LK_OK : lk_oom(err);
 }
 
+/* How close kernels of known shape come to what the device allows, weighted by their time. */
+static double kernel_roof(const lk_explanation *explanation) {
+	double known = 0, roof = 0;
+	for (int i = 0; i < explanation->shaped_count; i++) {
+		const lk_explain_shaped *shaped = &explanation->shaped[i];
+		if (isnan(shaped->roof)) continue;
+		known += shaped->total_ns;
+		roof += shaped->total_ns * fmin(1, shaped->roof);
+	}
+	return known > 0 ? roof / known : NAN;
+}
+
 static lk_status explain_work(lk_explain_work *work, const lk_explain_request *request,
                               lk_error *err) {
 	lk_traces *traces = work->traces;
@@ -376,6 +388,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	LK_TRY(warn_odd_steps(work, err));
 	LK_TRY(lk_explain_hold_against(work, request, err));
 	LK_TRY(lk_explain_stalls(work, err));
+	work->result.kernel_roof = kernel_roof(&work->result);
 	if (!lk_explain_wants_shapes(request)) work->result.shaped_count = work->result.shaped_all = 0;
 	work->result.warnings = work->warnings.at;
 	work->result.warning_count = (int)work->warnings.count;
@@ -507,12 +520,18 @@ static const char *explain_check(const lk_explanation *explanation) {
 		LK_HOLDS(comm->wait_ns >= 0 && comm->transfer_ns >= 0 && comm->exposed_ns >= 0);
 		LK_HOLDS(comm->matched <= comm->count);
 	}
+	double lost = 0, adds = 0, most = explanation->step_s * (1 + 1e-6) + 1e-9;
 	for (int i = 0; i < explanation->stall_count; i++) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
 		LK_HOLDS(isfinite(stall->lost_s) && stall->lost_s >= 0);
 		LK_HOLDS(!(stall->gain_s > explanation->step_s * (1 + 1e-9)));
+		LK_HOLDS(stall->adds_s >= 0 &&
+		         stall->adds_s <=
+		             (isnan(stall->gain_s) ? stall->most_s : stall->gain_s) * (1 + 1e-9));
+		lost += stall->lost_s, adds += stall->adds_s;
 		LK_HOLDS(i == 0 || stall->lost_s <= stall[-1].lost_s);
 	}
+	LK_HOLDS(!explanation->kernels || (lost <= most && adds <= most));
 	return NULL;
 }
 

@@ -24,8 +24,10 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 /* Find the critical path of a typical step and the gains of the remedies there, by lifting it to a
  * step graph. What cannot be lifted is left out. */
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
-/* For simulations: set the gain of a stall's remedy, and the critical path (copied). */
-void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, const char *change);
+/* For simulations: set the gain of a stall's remedy, alone and on top of cheaper ones, and the
+ * critical path (copied). */
+void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, double further_s,
+                         const char *change);
 /* `most_s`: the most that the remedy of a stall without a simulated gain can gain. */
 void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
@@ -279,11 +281,34 @@ const char *lk_operation_part(unsigned kind, unsigned phase);
 /* The phase that operations are counted in: gradients of weights are of the backward pass, as a
  * trace seldom says which product is one. */
 const char *lk_operation_phase(unsigned phase);
+/* The lk_phase of device work: as the file says, by the names around its launch, else by the kind
+ * of work and that of the kernel before it, *last. */
+uint8_t lk_event_phase(const lk_capture *capture, uint32_t event, uint8_t *last);
 /* The text of a shape or a size. `shape`: three numbers in any order, and a batch. */
 const char *lk_operation_shape(lk_arena *arena, const double shape[4], double bytes);
 /* Sort rows and join those of the same work; returns how many are left. */
 int lk_operations_join(lk_explain_operation *rows, int count);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
+
+/* ---- explain_gains: what remedies shorten, and gains that add up. */
+
+typedef struct lk_remedy {
+	const char *kind, *what; /* of the stall; `what`: its beginning */
+	unsigned own, others;    /* parts of the step that it shortens, as bits */
+	int effort;              /* cheaper remedies have less */
+	const char *set;         /* the change of whatif that simulates it; NULL: none does */
+} lk_remedy;
+
+const lk_remedy *lk_explain_remedy(const lk_explain_stall *stall);
+/* Whether it is of work done once, which a warm run lacks: no remedy gains it. */
+bool lk_explain_is_once(const lk_explain_stall *stall);
+/* The most that a remedy can gain a step, seconds: the time of its parts. */
+double lk_explain_most(const lk_explanation *explanation, const lk_remedy *remedy);
+/* Indices of the stalls by the effort of their remedies. */
+void lk_explain_order(const lk_explanation *explanation, int *order);
+/* Fill adds_s of all stalls, in this order; of simulated remedies it holds what they gain on top of
+ * those before. */
+void lk_explain_share(lk_explain_work *work, const int *order);
 /* explain_diagnose.c: diagnosis and actions, from the present stalls, critical path and gains. */
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
 /* Compare the measurements with what the hardware allows: explain_roofline.c, explain_curves.c. */

@@ -10,10 +10,11 @@
 #include "explain/explain.h"
 
 enum { ACTIONS = 3 };
+static const double LEAST_GAIN = 0.0005; /* of a step */
 
-/* The gain of a remedy: simulated, else its upper bound. */
+/* What a remedy adds to the gain of cheaper ones; of work done once, what vanishes when warm. */
 static double most_gain(const lk_explain_stall *stall) {
-	return isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
+	return lk_explain_is_once(stall) ? stall->most_s : stall->adds_s;
 }
 
 static bool is_better_action(const lk_explain_stall *one, const lk_explain_stall *other) {
@@ -25,7 +26,7 @@ static int find_actions(const lk_explanation *explanation, int *out) {
 	int count = 0;
 	for (int i = 0; i < explanation->stall_count; i++) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
-		if (!*stall->remedy) continue;
+		if (!*stall->remedy || !(most_gain(stall) > LEAST_GAIN * explanation->step_s)) continue;
 		int at = count;
 		while (at > 0 && is_better_action(stall, &explanation->stalls[out[at - 1]])) at--;
 		if (at == ACTIONS) continue;
@@ -43,7 +44,10 @@ static const char *whole_of(const lk_explanation *explanation) {
 /* From this share of computation on, a run is bound by its kernels ... */
 static const double COMPUTE_BOUND = 0.9;
 
-/* A healthy run: its devices compute, and no other stall is worth a remedy. */
+/* ... and if no remedy gains more than this share of a step, there is nothing to do. */
+static const double NOTHING_LARGER = 0.02;
+
+/* A healthy run: its devices compute. */
 static bool is_compute_bound(const lk_explanation *explanation, double *share) {
 	double compute = 0, all = 0;
 	for (int i = 0; i < explanation->rank_count; i++) {
@@ -54,16 +58,11 @@ static bool is_compute_bound(const lk_explanation *explanation, double *share) {
 	return *share >= COMPUTE_BOUND && explanation->kernels && !explanation->processors;
 }
 
-/* How close kernels of known shape come to what the device allows, weighted by their time. */
-static void put_roof(const lk_explanation *explanation, lk_text *text) {
-	double known = 0, roof = 0;
-	for (int i = 0; i < explanation->shaped_count; i++) {
-		const lk_explain_shaped *shaped = &explanation->shaped[i];
-		if (isnan(shaped->roof)) continue;
-		known += shaped->total_ns;
-		roof += shaped->total_ns * fmin(1, shaped->roof);
-	}
-	if (known > 0) lk_text_add(text, ", at %.0f %% of their roof", 100 * roof / known);
+static double largest_gain(const lk_explanation *explanation) {
+	double most = 0;
+	for (int i = 0; i < explanation->stall_count; i++)
+		most = fmax(most, explanation->stalls[i].adds_s);
+	return most / explanation->step_s;
 }
 
 static void put_costliest(const lk_explanation *explanation, lk_text *text) {
@@ -73,9 +72,13 @@ static void put_costliest(const lk_explanation *explanation, lk_text *text) {
 	if (is_compute_bound(explanation, &share)) {
 		lk_text_add(text, "Compute-bound: kernels run for %.1f %% of the %s %s", 100 * share, whole,
 		            whole_of(explanation));
-		put_roof(explanation, text);
+		if (!isnan(explanation->kernel_roof))
+			lk_text_add(text, ", at %.0f %% of their roof", 100 * explanation->kernel_roof);
 		const lk_explain_stall *worst = explanation->stalls;
+		double most = largest_gain(explanation);
 		if (!explanation->stall_count) lk_text_add(text, "; nothing else takes 0.5 %%");
+		else if (most <= NOTHING_LARGER)
+			lk_text_add(text, "; nothing larger than %.1f %% to gain", 100 * most);
 		else
 			lk_text_add(text, "; the largest stall is %s (%s), %.1f %%", worst->kind, worst->what,
 			            100 * worst->share);

@@ -52,6 +52,17 @@ static uint8_t phase_by_order(uint8_t kind, const char *name, uint8_t *last) {
 	return *last;
 }
 
+uint8_t lk_event_phase(const lk_capture *capture, uint32_t event, uint8_t *last) {
+	const lk_kind_note *note = lk_capture_kind(capture, event);
+	if (note) return note->phase;
+	uint32_t at = capture->launch[event];
+	for (int i = 0; at != LK_NONE && i < MOST_PARENTS; i++, at = capture->parent[at]) {
+		uint8_t phase = phase_in_name(lk_capture_text(capture, capture->name[at]));
+		if (phase != NO_PHASE) return *last = phase;
+	}
+	return phase_by_order(LK_OP_COUNT, lk_capture_text(capture, capture->name[event]), last);
+}
+
 /* ---- parts ---- */
 
 const char *lk_operation_part(unsigned kind, unsigned phase) {
@@ -81,14 +92,23 @@ const char *lk_operation_phase(unsigned phase) {
 
 /* ---- one rank ---- */
 
-enum { MEMO = 1 << 10 };
+enum { MEMO = 1 << 10, SEEN = 1 << 9 };
+
+/* A kernel of an operation with shapes, and what it computes: both recur in every layer and step,
+ * and reading shapes takes most of the time. */
+struct seen_work {
+	uint32_t kernel, name, shape, types, outputs;
+	bool used;
+	lk_op op;
+};
 
 struct operations {
 	lk_rank_work *work;
 	lk_work_kinds kinds;
-	uint8_t *named;             /* [names] trait_of_name; 0: not looked at */
-	uint8_t last;               /* phase of the kernel before */
-	uint32_t memo[MEMO];        /* 1 + row of a hash of its key */
+	uint8_t *named;      /* [names] trait_of_name; 0: not looked at */
+	uint8_t last;        /* phase of the kernel before */
+	uint32_t memo[MEMO]; /* 1 + row of a hash of its key */
+	struct seen_work seen[SEEN];
 	int64_t computing, copying; /* until when earlier work has claimed the time */
 	size_t comm;                /* the next of work->comms */
 };
@@ -126,12 +146,34 @@ static uint8_t operations_phase(struct operations *all, uint32_t event, unsigned
 	return phase_by_order((uint8_t)kind, name, &all->last);
 }
 
+static void classify_once(struct operations *all, uint32_t event, lk_op *op) {
+	const lk_capture *capture = all->work->capture;
+	uint32_t owner = capture->kind[event] == LK_EVENT_KERNEL && !lk_capture_kind(capture, event)
+	                     ? lk_work_owner(&all->kinds, event)
+	                     : LK_NONE;
+	if (owner == LK_NONE) {
+		lk_work_classify(capture, &all->kinds, event, op);
+		return;
+	}
+	const lk_shape_note *note = lk_capture_shape(capture, owner);
+	uint32_t kernel = capture->name[event], name = capture->name[owner];
+	uint32_t hash = (kernel * 2654435761u) ^ (name * 40503u) ^ (note->shape * 69069u);
+	struct seen_work *seen = &all->seen[(hash >> 8) % SEEN];
+	if (!seen->used || seen->kernel != kernel || seen->name != name || seen->shape != note->shape ||
+	    seen->types != note->types || seen->outputs != note->outputs) {
+		*seen =
+			(struct seen_work){kernel, name, note->shape, note->types, note->outputs, true, *op};
+		lk_work_classify(capture, &all->kinds, event, &seen->op);
+	}
+	*op = seen->op;
+}
+
 static void operation_key_of(struct operations *all, uint32_t event, struct lk_operation_key *key,
                              int *ranks, double *flops) {
 	const lk_capture *capture = all->work->capture;
 	lk_op op = {.phase = NO_PHASE};
 	memset(key, 0, sizeof *key);
-	lk_work_classify(capture, &all->kinds, event, &op);
+	classify_once(all, event, &op);
 	if (capture->kind[event] != LK_EVENT_KERNEL) op.kind = LK_OP_COPY;
 	key->kind = op.kind;
 	key->phase = op.phase;

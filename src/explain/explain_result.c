@@ -29,12 +29,13 @@ static lk_explain_stall *explain_stall_at(lk_explanation *explanation, int stall
 }
 
 /* A remedy without gain is not named. */
-void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s,
+void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, double further_s,
                          const char *change) {
 	lk_explain_stall *of = explain_stall_at(explanation, stall);
 	bool none = !(gain_s > LEAST_GAIN * explanation->step_s);
 	if (none) of->remedy = "";
 	of->gain_s = none ? 0 : gain_s;
+	of->adds_s = none ? 0 : further_s;
 	of->change = change;
 }
 

@@ -72,58 +72,6 @@ static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, 
 
 /* ---- gains ---- */
 
-/* Times of a rank that a remedy can shorten. */
-enum {
-	PART_DATA = 1,
-	PART_HOST = 2, /* late launches, and gaps */
-	PART_COPIES = 4,
-	PART_COMM = 8, /* ranks that arrive sooner keep others waiting for less */
-};
-
-struct change {
-	const char *kind, *what, *set;
-	unsigned parts;
-};
-
-/* The change that simulates a remedy; NULL for a remedy without one. */
-static const struct change *change_for(const lk_explain_stall *stall) {
-	static const struct change changes[] = {
-		{"data loading", NULL, "data-loading=off", PART_DATA | PART_HOST | PART_COMM},
-		{"launch", NULL, "launch=graphs", PART_HOST | PART_COMM},
-		{"copies", "host to device", "remove:Memcpy HtoD*", PART_COPIES | PART_HOST | PART_COMM},
-		{"communication", "all_reduce", "overlap=on", PART_COMM},
-		{"communication", "reduce_scatter", "overlap=on", PART_COMM},
-	};
-	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
-		if (!changes[i].what || lk_begins_with(stall->what, changes[i].what)) return &changes[i];
-	}
-	return NULL;
-}
-
-/* Idle time for causes that no simulated change shortens is left out of gains from this share. */
-static const double OTHER_CAUSES = 0.005;
-
-/* The most that a change can gain a step, in seconds. The simulated host also spares what it does
- * not change: compilation, allocation, preprocessing. In traces with such causes, a gain is at
- * most what the device loses to those that the change mends. */
-static double simulate_most_of(const lk_explanation *explanation, unsigned parts) {
-	double ns = 0, steps = 0, others = 0;
-	for (int i = 0; i < explanation->rank_count; i++) {
-		const lk_explain_rank *rank = &explanation->ranks[i];
-		steps += rank->steps;
-		others +=
-			(double)(rank->idle_one_off_ns + rank->idle_allocation_ns + rank->idle_preparing_ns);
-		if (parts & PART_DATA) ns += (double)rank->idle_data_ns;
-		if (parts & PART_HOST)
-			ns += (double)(rank->idle_host_ns - rank->idle_outside_ns + rank->idle_other_ns);
-		if (parts & PART_COPIES) ns += (double)rank->exposed_memory_ns;
-		if (parts & PART_COMM) ns += (double)rank->exposed_communication_ns;
-	}
-	bool bounded = others * 1e-9 / steps >= OTHER_CAUSES * explanation->step_s;
-	return bounded ? ns * 1e-9 / steps : INFINITY;
-}
-
 /* The hardware does not change, so any device will do if the trace's is unknown. */
 static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out,
                                   lk_error *err) {
@@ -143,26 +91,74 @@ static lk_graph *take_graph(lk_lifted *lifted) {
 	return graph;
 }
 
-static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
+/* The gain of one more change, alone and on top of those before it, seconds of the mean step; NAN:
+ * the step does not allow it. */
+struct gain {
+	double alone_s, further_s;
+};
+
+static lk_status simulate_gain(const lk_explanation *explanation, const lk_whatif_base *base,
+                               const char *const *sets, int before, struct gain *out,
+                               lk_error *err) {
+	double alone, all = 0, others = 0;
+	*out = (struct gain){NAN, NAN};
+	lk_status status = lk_whatif_worth(base, &sets[before], 1, &alone, err);
+	if (status == LK_ERR_INPUT) return LK_OK;
+	LK_TRY(status);
+	/* the step is one of several: its gain is scaled to the mean step */
+	double scale = explanation->step_s / lk_whatif_base_seconds(base);
+	out->alone_s = out->further_s = alone * scale;
+	if (!before || !(alone > 0)) return LK_OK;
+	status = lk_whatif_worth(base, sets, before, &others, err);
+	if (status == LK_OK) status = lk_whatif_worth(base, sets, before + 1, &all, err);
+	if (status == LK_OK) out->further_s = fmax(all - others, 0) * scale;
+	return status == LK_ERR_INPUT ? LK_OK : status;
+}
+
+static int simulate_find(const char *const *sets, int count, const char *set) {
+	int at = 0;
+	while (at < count && strcmp(sets[at], set) != 0) at++;
+	return at;
+}
+
+/* Whether the simulated step lacks what the stall is: stacks of Python show a loader that the
+ * lifted step does not have. Then the time lost bounds the gain, as for remedies that nothing
+ * simulates. */
+static bool simulate_misses(const lk_explain_stall *stall, const struct gain *gain) {
+	static const double LEAST = 0.1;
+	return strcmp(stall->kind, "data loading") == 0 && gain->alone_s < LEAST * stall->lost_s;
+}
+
+/* Ask for the gains of all remedies that can be simulated, the cheapest first. */
+static lk_status ask_gains(lk_explanation *explanation, const lk_whatif_base *base,
+                           const int *order, lk_error *err) {
+	enum { SETS = 8 };
+	const char *sets[SETS]; /* with a gain */
+	int count = 0;
+	for (int i = 0; i < explanation->stall_count && count < SETS; i++) {
+		const lk_remedy *remedy = lk_explain_remedy(&explanation->stalls[order[i]]);
+		struct gain gain;
+		if (!remedy->set) continue;
+		int same = simulate_find(sets, count, remedy->set);
+		sets[count] = remedy->set;
+		LK_TRY(simulate_gain(explanation, base, sets, same < count ? 0 : count, &gain, err));
+		if (isnan(gain.alone_s) || simulate_misses(&explanation->stalls[order[i]], &gain)) continue;
+		lk_explain_set_gain(explanation, order[i],
+		                    fmin(gain.alone_s, lk_explain_most(explanation, remedy)),
+		                    same < count ? 0 : gain.further_s, remedy->set);
+		count += same == count && gain.alone_s > 0;
+	}
+	return LK_OK;
+}
+
+static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, const int *order,
+                           lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin_own(take_graph(lifted), &site, &base, err);
-	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
-		const struct change *change = change_for(&explanation->stalls[i]);
-		double seconds;
-		if (!change) continue;
-		lk_status asked = lk_whatif_worth(base, change->set, &seconds, err);
-		/* the step is one of several: its gain is scaled to the mean step */
-		double share = seconds / lk_whatif_base_seconds(base);
-		if (asked == LK_OK)
-			lk_explain_set_gain(
-				explanation, i,
-				fmin(share * explanation->step_s, simulate_most_of(explanation, change->parts)),
-				change->set);
-		else if (asked != LK_ERR_INPUT) status = asked; /* the step does not allow the change */
-	}
+	if (status == LK_OK) status = ask_gains(explanation, base, order, err);
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
 	return status;
@@ -219,16 +215,18 @@ static lk_status left_out(lk_explanation *explanation, const char *what, lk_stat
 	return status;
 }
 
-static lk_status ask_lifted(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
+static lk_status ask_lifted(lk_explanation *explanation, lk_lifted *lifted, const int *order,
+                            lk_error *err) {
 	lk_error why;
 	lk_status status = LK_OK;
 	LK_TRY(add_path(explanation, lifted, err));
-	if (lifted->graph->ops.count <= MOST_OPERATIONS) status = add_gains(explanation, lifted, &why);
+	if (lifted->graph->ops.count <= MOST_OPERATIONS)
+		status = add_gains(explanation, lifted, order, &why);
 	bound_gains(explanation);
 	return left_out(explanation, "what remedies are worth cannot be simulated", status, &why, err);
 }
 
-lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
+static lk_status simulate_step(lk_explanation *explanation, const int *order, lk_error *err) {
 	const lk_traces *traces = lk_explain_traces(explanation);
 	uint32_t step = LK_LIFT_DEVICE;
 	lk_status status = LK_OK;
@@ -243,7 +241,17 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
 	status = lk_lift_following(traces, step, &lifted, &why);
 	if (status != LK_OK)
 		return left_out(explanation, "no step can be simulated", status, &why, err);
-	status = ask_lifted(explanation, lifted, err);
+	status = ask_lifted(explanation, lifted, order, err);
 	lk_lifted_free(lifted);
 	return status;
+}
+
+lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
+	lk_explain_work *work = explanation->memory_owner;
+	int *order = LK_ARRAY(&work->arena, int, explanation->stall_count + 1);
+	if (!order) return lk_oom(err);
+	lk_explain_order(explanation, order);
+	LK_TRY(simulate_step(explanation, order, err));
+	lk_explain_share(work, order);
+	return LK_OK;
 }

@@ -29,8 +29,8 @@ static lk_status stalls_add(lk_explain_work *work, lk_error *err, const char *ki
 	double share = lost_s / work->result.step_s;
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&work->stalls)) return lk_oom(err);
-	*lk_last(&work->stalls) =
-		(lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN, lost_s, ""};
+	*lk_last(&work->stalls) = (lk_explain_stall){kind,   what, subject, lost_s, share, evidence,
+	                                             remedy, NAN,  lost_s,  "",     NAN};
 	return LK_OK;
 }
 

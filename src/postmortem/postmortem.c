@@ -326,6 +326,7 @@ lk_status lk_postmortem_read(const lk_explain_request *request, lk_postmortem **
 void lk_postmortem_free(lk_postmortem *postmortem) {
 	if (!postmortem) return;
 	lk_mortem *work = postmortem->memory_owner;
+	if (postmortem->versus_free) postmortem->versus_free(postmortem->versus_owner);
 	lk_vec_free(&work->memory);
 	lk_vec_free(&work->kinds);
 	lk_vec_free(&work->holders);

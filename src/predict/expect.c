@@ -23,8 +23,9 @@
 #include "system/parallel.h"
 
 enum {
-	LISTED = 6, /* causes that are listed */
-	PAIRS = 12, /* pairs that are predicted, the likeliest by their single effects */
+	CAUSES = 256, /* more than there are rows */
+	LISTED = 6,   /* causes that are listed */
+	PAIRS = 12,   /* pairs that are predicted, the likeliest by their single effects */
 	TEXT = 64,
 };
 static const double MEMORY = 0.15;       /* deviation in ln where no range is known */
@@ -252,7 +253,8 @@ static double pair_guess(const struct expecting *e, const struct candidate *a,
 /* Causes of one family do not occur together; links are those of the device as stated. */
 static bool causes_combine(const lk_cause *a, const lk_cause *b) {
 	bool device = strcmp(a->family, "device") == 0 || strcmp(b->family, "device") == 0;
-	return strcmp(a->family, b->family) != 0 && !(device && (a->rewire || b->rewire));
+	return strcmp(a->family, b->family) != 0 &&
+	       !(device && (lk_cause_rewires(a) || lk_cause_rewires(b)));
 }
 
 /* Insert a pair among the PAIRS best, the best first. */
@@ -276,7 +278,7 @@ static lk_status candidates_pair(struct expecting *e, lk_error *err) {
 			             (struct candidate){.causes = {a->causes[0], b->causes[0]},
 			                                .count = 2,
 			                                .score = pair_guess(e, a, b),
-			                                .place = (i + 1) * lk_cause_count + j});
+			                                .place = (i + 1) * CAUSES + j});
 		}
 	int first = e->count;
 	e->count += count;
@@ -284,7 +286,7 @@ static lk_status candidates_pair(struct expecting *e, lk_error *err) {
 }
 
 static lk_status expect_search(struct expecting *e, lk_error *err) {
-	for (int i = 0; i < lk_cause_count; i++)
+	for (int i = 0; lk_causes[i].key; i++)
 		e->candidates[e->count++] =
 			(struct candidate){.causes = {&lk_causes[i]}, .count = 1, .place = i};
 	LK_TRY(candidates_try(e, 0, err));
@@ -437,112 +439,108 @@ static lk_status fill_verdict(const struct expecting *e, lk_expected *out, lk_er
 
 /* ---- one measured step as a calibration ---- */
 
-/* Kernels and host take `factor` times as long. */
-static void scale_base(lk_constants *constants, double factor) {
-	double *const rates[] = {&constants->gemm_share,        &constants->attention_share,
-	                         &constants->memory_efficiency, &constants->norm_efficiency,
-	                         &constants->expert_efficiency, &constants->graph_expert_efficiency};
-	double *const times[] = {&constants->kernel_floor_s,  &constants->launch_s,
-	                         &constants->graph_launch_s,  &constants->step_overhead_s,
-	                         &constants->expert_launch_s, &constants->graph_step_overhead_s};
-	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) *rates[i] /= factor;
-	for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] *= factor;
-}
+/* What a scaled step takes: all of it, and the communication that the run has timed. */
+struct scaled_step {
+	double step_s, timed_s;
+};
 
-static lk_status scaled_step(const struct expecting *e, double factor, double *seconds,
-                             lk_error *err) {
+static lk_status scaled_ask(const struct expecting *e, const lk_scaling *scaling, unsigned timed,
+                            struct scaled_step *out, lk_error *err) {
 	const lk_job *job = &e->asked->job;
-	lk_constants constants, plain;
+	lk_constants constants;
 	lk_step step = {0};
 	lk_step_options options = *e->options;
 	lk_profile_constants(job, &constants);
-	plain = constants;
-	scale_base(&constants, factor);
-	if (lk_job_lists_passes(job)) { /* these are no numbers of the row */
-		constants.memory_efficiency = plain.memory_efficiency;
-		constants.norm_efficiency = plain.norm_efficiency;
-	}
+	lk_scaling_apply(scaling, &constants);
 	options.constants = &constants;
 	options.few = true;
 	lk_status status = lk_step_ask(job, &e->asked->cluster, &options, &step, err);
-	*seconds = step.step_s;
+	*out = (struct scaled_step){.step_s = step.step_s};
+	for (int i = 0; i < LK_PART_COUNT; i++)
+		if (timed >> i & 1) out->timed_s += step.breakdown.exposed_s[i];
 	lk_step_free(&step);
 	return status;
 }
 
-/* Find the factor with which the job takes `wanted` seconds: its time grows with it. */
-static lk_status find_scale(const struct expecting *e, double wanted, double *factor,
-                            lk_error *err) {
-	enum { HALVINGS = 20 };
-	double low = log(0.1), high = log(10), seconds = 0;
+/* Find, by halving, the factor on links with which timed communication takes `wanted` seconds, or
+ * that on kernels and host with which the step does: both grow with it. False: there is none. */
+static lk_status scaled_find(const struct expecting *e, lk_scaling *scaling, unsigned timed,
+                             double wanted, bool *found, lk_error *err) {
+	enum { HALVINGS = 18 };
+	double low = log(0.1), high = log(10), got = 0;
 	for (int i = 0; i < HALVINGS; i++) {
+		struct scaled_step step;
 		double middle = (low + high) / 2;
-		LK_TRY(scaled_step(e, exp(middle), &seconds, err));
-		if (seconds < wanted) low = middle;
+		if (timed) scaling->links = exp(middle);
+		else scaling->kernels = scaling->host = exp(middle);
+		LK_TRY(scaled_ask(e, scaling, timed, &step, err));
+		got = timed ? step.timed_s : step.step_s;
+		if (got < wanted) low = middle;
 		else high = middle;
 	}
-	*factor = exp((low + high) / 2);
-	if (fabs(log(seconds / wanted)) < FOUND) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--calibrated",
-	        "no factor from 0.1 to 10 on kernels and host makes this job take what was measured");
-	return lk_hint(err, "see the causes without --calibrated");
+	*found = fabs(log(got / wanted)) < FOUND;
+	return LK_OK;
 }
 
-/* Write the row that replaces that of all steps. */
-static lk_status write_scaled(const lk_prediction *prediction, FILE *out, lk_error *err) {
-	const lk_expected *expected = prediction->expected;
-	lk_calibration rows = {0};
-	lk_constants base = ((const struct lk_answer *)prediction->memory_owner)->base;
-	char source[128], seconds[TEXT];
-	scale_base(&base, expected->scaled);
-	const struct {
-		const char *name;
-		double value;
-	} numbers[] = {
-#define NUMBER(field) {#field, base.field}
-		NUMBER(gemm_share),
-		NUMBER(attention_share),
-		NUMBER(attention_start),
-		NUMBER(memory_efficiency),
-		NUMBER(norm_efficiency),
-		NUMBER(kernel_floor_s),
-		NUMBER(launch_s),
-		NUMBER(graph_launch_s),
-		NUMBER(step_overhead_s),
-		NUMBER(graph_step_overhead_s),
-		NUMBER(expert_launch_s),
-		NUMBER(expert_efficiency),
-		NUMBER(flash_share),
-		NUMBER(graph_expert_efficiency),
-		NUMBER(network_call_s),
-		NUMBER(network_beside),
-#undef NUMBER
-		{"scaled", expected->scaled},
-	};
-	snprintf(source, sizeof source, "a step of %s measured on %d GPUs",
-	         lk_format_seconds(expected->step_time_s, seconds, sizeof seconds), prediction->gpus);
-	lk_calibration_row *row = lk_calibration_add(&rows, "step", "all", "");
-	for (size_t i = 0; row && i < sizeof numbers / sizeof *numbers; i++)
-		lk_calibration_put(row, numbers[i].name, numbers[i].value);
-	if (row) {
-		row->points = 1, row->source = source;
-		lk_calibration_write(&rows, out);
+static const char *scaled_says(const struct expecting *e, const lk_scaling *scaling,
+                               const lk_value_stated *timed) {
+	const char *text = lk_scaling_text(e->arena, scaling);
+	if (!text) return NULL;
+	if (!timed)
+		return lk_arena_printf(e->arena,
+		                       "times of %s: one time of a step does not tell kernels, host and "
+		                       "links apart; a trace does (explain --job --calibrated)",
+		                       *text ? text : "nothing to scale");
+	return lk_arena_printf(e->arena,
+	                       "times of %s: links by what \"%s\" took, kernels and host alike by the "
+	                       "rest of the step",
+	                       *text ? text : "nothing to scale", timed->label);
+}
+
+/* Scale what the measured step tells: kernels and host by its time; where the run has timed its
+ * data-parallel communication, links by that first. */
+static lk_status find_scaling(const struct expecting *e, lk_expected *out, lk_error *err) {
+	static const double LEAST_TIMED = 0.005; /* of a step, else links say nothing */
+	enum { ROUNDS = 2 };
+	const lk_value_stated *timed = NULL;
+	lk_scaling scaling = {1, 1, 1};
+	bool found = false;
+	for (int i = 0; i < e->values.count; i++) {
+		const lk_value_stated *value = &e->values.at[i];
+		if (value->kind == LK_VALUE_SHARE && value->parts == 1u << LK_PART_DP &&
+		    fmin(value->measured, lk_value_predicted(value, &e->base)) > LEAST_TIMED)
+			timed = value;
 	}
-	lk_calibration_free(&rows);
-	return row ? LK_OK : lk_oom(err);
+	for (int round = 0; round < (timed ? ROUNDS : 1); round++) {
+		if (timed) {
+			LK_TRY(scaled_find(e, &scaling, timed->parts, timed->measured * out->step_time_s,
+			                   &found, err));
+			if (!found) timed = NULL, scaling.links = 1; /* it overlaps otherwise than here */
+		}
+		LK_TRY(scaled_find(e, &scaling, 0, out->step_time_s, &found, err));
+	}
+	if (!found) {
+		lk_fail(err, LK_ERR_INPUT, "--calibrated",
+		        "no factor from 0.1 to 10 on kernels and host makes this job take what was "
+		        "measured");
+		return lk_hint(err, "see the causes without --calibrated");
+	}
+	out->scaled_kernels = scaling.kernels, out->scaled_host = scaling.host;
+	out->scaled_links = timed ? scaling.links : 0;
+	out->scaled = scaled_says(e, &scaling, timed);
+	return out->scaled ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_predict_write_calibration(const lk_prediction *prediction, const char *path,
                                        lk_error *err) {
-	if (!prediction->expected || !(prediction->expected->scaled > 0))
+	const lk_expected *expected = prediction->expected;
+	char source[128], seconds[TEXT];
+	if (!expected || !(expected->scaled_kernels > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--calibrated", "no step time was measured");
-	lk_sink *sink;
-	LK_TRY(lk_sink_open(path, &sink, err));
-	FILE *out = lk_sink_file(sink);
-	lk_status status = out ? write_scaled(prediction, out, err) : lk_oom(err);
-	if (status == LK_OK) return lk_sink_commit(sink, err);
-	lk_sink_abandon(sink);
-	return status;
+	snprintf(source, sizeof source, "a step of %s measured on %d GPUs",
+	         lk_format_seconds(expected->step_time_s, seconds, sizeof seconds), prediction->gpus);
+	lk_scaling scaling = {expected->scaled_kernels, expected->scaled_links, expected->scaled_host};
+	return lk_scaling_write(&scaling, source, path, err);
 }
 
 /* ---- the whole ---- */
@@ -568,7 +566,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	struct expecting e = {.arena = arena, .request = request, .asked = asked, .options = options};
 	lk_expected *out = LK_NEW(arena, lk_expected);
 	lk_measured measured = {0};
-	e.candidates = LK_ARRAY(arena, struct candidate, lk_cause_count + PAIRS + 1);
+	e.candidates = LK_ARRAY(arena, struct candidate, CAUSES + PAIRS + 1);
 	if (!out || !e.candidates) return lk_oom(err);
 	LK_TRY(read_measured(request->measured, &measured, err));
 	e.measured = &measured;
@@ -593,7 +591,7 @@ lk_status lk_expect(lk_arena *arena, const lk_predict_request *request, const lk
 	}
 	if (status == LK_OK) status = fill_verdict(&e, out, err);
 	if (status == LK_OK && request->calibrated && out->step_time_s > 0)
-		status = find_scale(&e, out->step_time_s, &out->scaled, err);
+		status = find_scaling(&e, out, err);
 	if (status == LK_OK) {
 		out->measured = lk_arena_strdup(arena, measured.source ? measured.source : "");
 		out->tried = e.tried;

@@ -1,8 +1,8 @@
 /* expect_causes.c: the causes for which a run is slower, faster, larger or smaller than its
- * prediction, one row each: a change of the request, how often it is the reason, and how to find
- * out within a minute. The priors are judgements, in shares of runs that are off
- * (docs/method/expected.md); a cause that changes nothing about a job is dropped by the search. */
+ * prediction, rows of data/causes/causes.csv, applied to a request. */
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -11,84 +11,66 @@
 #include "model/layout/sizes.h"
 #include "predict/predict_internal.h"
 
-/* ---- derived options ---- */
+/* ---- options, with numbers of the job ---- */
 
-static bool derive_fewer_gpus(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--gpus %d", caused->job->gpus / 2);
-	return caused->job->gpus % 2 == 0;
-}
-
-static bool derive_half_mbs(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--mbs %d --gbs %d", caused->job->mbs / 2, caused->job->gbs);
-	return caused->job->mbs % 2 == 0;
-}
-
-static bool derive_double_mbs(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--mbs %d --gbs %d", caused->job->mbs * 2, caused->job->gbs);
-	return true;
-}
-
-static bool derive_half_gbs(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--gbs %d", caused->job->gbs / 2);
-	return caused->job->gbs % 2 == 0;
-}
-
-static bool derive_double_gbs(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--gbs %d", caused->job->gbs * 2);
-	return true;
-}
-
-static bool derive_half_seq(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--seq %d", caused->job->seq / 2);
-	return lk_job_tokens(caused->job) >= 2 && caused->job->seq % 2 == 0;
-}
-
-static bool derive_double_seq(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--seq %d", caused->job->seq * 2);
-	return lk_job_tokens(caused->job) > 0;
-}
-
-static bool derive_packed(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--pack lognormal:%d", caused->job->seq / 8);
-	return lk_job_tokens(caused->job) >= 256 && !caused->request.pack;
-}
-
-static bool derive_half_tp(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--tp %d", caused->job->tp / 2);
-	return caused->job->tp > 1 && caused->job->tp % 2 == 0;
-}
-
-static bool derive_double_tp(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--tp %d", caused->job->tp * 2);
-	return true;
-}
-
-/* All other stages give a layer to the last one. */
-static bool derive_uneven(const lk_caused *caused, char *out, size_t size) {
-	const lk_job *job = caused->job;
+/* All other stages give a layer to the last one; 0 where they cannot. */
+static double last_layers(const lk_job *job) {
 	int stages = job->pp, layers = lk_job_layers(job);
-	if (stages < 2 || job->vp > 1 || layers % stages || layers / stages < 2) return false;
-	snprintf(out, size, "--last-stage-layers %d", layers / stages + stages - 1);
+	if (stages < 2 || job->vp > 1 || layers % stages || layers / stages < 2) return 0;
+	return layers / stages + stages - 1;
+}
+
+/* A number of the job or of the run; 0: there is none. */
+static double cause_number(const lk_caused *caused, const char *name, size_t length) {
+	const lk_job *job = caused->job;
+	double seq = lk_job_tokens(job) > 0 ? job->seq : 0;
+	const struct {
+		const char *name;
+		double value;
+	} numbers[] = {
+		{"gpus", job->gpus},
+		{"tp", job->tp},
+		{"mbs", job->mbs},
+		{"gbs", job->gbs},
+		{"seq", seq},
+		{"unpacked", caused->request.pack || seq < 256 ? 0 : seq},
+		{"last_layers", last_layers(job)},
+		{"stated_gpus", (double)caused->measured->gpus},
+		{"stated_gbs", (double)caused->measured->global_batch},
+		{"stated_seq", (double)caused->measured->seq_len},
+	};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (strlen(numbers[i].name) == length && memcmp(numbers[i].name, name, length) == 0)
+			return numbers[i].value;
+	LK_ASSERT(false);
+	return 0;
+}
+
+/* Write the options of a cause with numbers in the place of {name}, {name/2}, {name*2}; false: a
+ * number is missing, not whole, or too large. */
+static bool cause_options(const lk_caused *caused, const char *form, char *out, size_t size) {
+	lk_text text = lk_text_begin(out, size);
+	for (const char *at = form; *at;) {
+		size_t plain = strcspn(at, "{");
+		lk_text_add(&text, "%.*s", (int)plain, at);
+		at += plain;
+		if (!*at) break;
+		size_t length = strcspn(++at, "/*}");
+		double number = cause_number(caused, at, length);
+		at += length;
+		if (*at != '}') {
+			double by = strtod(at + 1, NULL);
+			number = *at == '/' ? number / by : number * by;
+			at += strcspn(at, "}");
+		}
+		if (number < 1 || number > INT_MAX || number != (int)number) return false;
+		lk_text_add(&text, "%d", (int)number);
+		at++;
+	}
 	return true;
 }
 
-/* What the run itself states differently. */
-static bool derive_stated_gbs(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--gbs %lld", (long long)caused->measured->global_batch);
-	return caused->measured->global_batch > 0 && caused->measured->global_batch < 1 << 28;
-}
-
-static bool derive_stated_seq(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--seq %lld", (long long)caused->measured->seq_len);
-	return caused->measured->seq_len > 0 && caused->measured->seq_len < 1 << 24;
-}
-
-static bool derive_stated_gpus(const lk_caused *caused, char *out, size_t size) {
-	snprintf(out, size, "--gpus %lld", (long long)caused->measured->gpus);
-	return caused->measured->gpus > 0 && caused->measured->gpus <= LK_JOB_GPUS;
-}
-
-/* ---- changes of the job ---- */
+/* ---- members of the job ---- */
 
 static void edit_no_compile(lk_job *job) {
 	job->compile = false;
@@ -113,61 +95,75 @@ static void edit_no_nvls(lk_job *job) {
 	memcpy(job->nccl + length, text + (length == 0), sizeof text - (length == 0));
 }
 
-/* ---- changes of the cluster ---- */
-
-static lk_status rewire_nics(lk_caused *caused, const lk_cause *cause, bool *applies,
-                             lk_error *err) {
-	const lk_cluster *from = &caused->cluster;
-	*applies = from->gpus > from->node[0].gpus;
-	return *applies
-	           ? lk_cluster_with_nics(caused->arena, from, cause->argument, &caused->cluster, err)
-	           : LK_OK;
+/* Of a row whose change is LK_CAUSE_JOB. */
+static void cause_edit(const lk_cause *cause, lk_job *job) {
+	static const struct {
+		const char *name;
+		void (*edit)(lk_job *job);
+	} edits[] = {
+		{"no_compile", edit_no_compile},       {"no_offload", edit_no_offload},
+		{"fp32_reduce", edit_fp32_reduce},     {"no_nvls", edit_no_nvls},
+		{"deterministic", edit_deterministic},
+	};
+	for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+		if (strcmp(edits[i].name, cause->argument) == 0) {
+			edits[i].edit(job);
+			return;
+		}
+	LK_ASSERT(false);
 }
 
-static lk_status rewire_one_nic(lk_caused *caused, const lk_cause *cause, bool *applies,
-                                lk_error *err) {
-	const lk_cluster *from = &caused->cluster;
-	char text[32];
-	(void)cause;
-	*applies = from->gpus > from->node[0].gpus && from->node[0].nics > 1;
-	snprintf(text, sizeof text, "1*%gg", from->node[0].nic_rate * 8 / 1e9);
-	return *applies ? lk_cluster_with_nics(caused->arena, from, text, &caused->cluster, err)
-	                : LK_OK;
+/* ---- the cluster ---- */
+
+/* The order of lk_link_fault. */
+static const char *const faults[] = {"sockets", "no_links", "no_peer", "half_nodes", "shared_tree"};
+
+static lk_link_fault cause_fault(const lk_cause *cause) {
+	int fault = 0;
+	while (strcmp(faults[fault], cause->argument) != 0) {
+		fault++;
+		LK_ASSERT(fault < (int)(sizeof faults / sizeof *faults));
+	}
+	return (lk_link_fault)fault;
 }
 
-static lk_status rewire_links(lk_caused *caused, const lk_cause *cause, bool *applies,
+/* Change the cluster as a row says; *applies is false where it cannot. */
+static lk_status cause_rewire(lk_caused *caused, const lk_cause *cause, bool *applies,
                               lk_error *err) {
-	const lk_cluster *from = &caused->cluster;
-	bool pcie = from->node[0].intra == LK_INTRA_PCIE;
-	*applies = from->node[0].gpus > 1 && pcie == (cause->fault != 0);
-	return *applies
-	           ? lk_cluster_with_links(caused->arena, from, cause->argument, &caused->cluster, err)
-	           : LK_OK;
-}
-
-static lk_status rewire_fault(lk_caused *caused, const lk_cause *cause, bool *applies,
-                              lk_error *err) {
-	return lk_cluster_with_fault(caused->arena, &caused->cluster, (lk_link_fault)cause->fault,
-	                             &caused->cluster, applies, err);
-}
-
-static lk_status rewire_power(lk_caused *caused, const lk_cause *cause, bool *applies,
-                              lk_error *err) {
-	const lk_cluster *from = &caused->cluster;
-	double watts = cause->factor * from->node[0].device->power_w;
-	*applies = watts > 0;
-	return *applies ? lk_cluster_with_power(caused->arena, from, watts, &caused->cluster, err)
-	                : LK_OK;
-}
-
-static lk_status rewire_stated_power(lk_caused *caused, const lk_cause *cause, bool *applies,
-                                     lk_error *err) {
+	lk_arena *arena = caused->arena;
+	lk_cluster *to = &caused->cluster;
+	const lk_cluster *from = to;
+	const lk_node *node = &from->node[0];
+	bool network = from->gpus > node->gpus, pcie = node->intra == LK_INTRA_PCIE;
 	double watts = caused->measured->power_limit_w;
-	(void)cause;
+	char one[32];
+	switch (cause->change) {
+	case LK_CAUSE_FAULT:
+		return lk_cluster_with_fault(arena, from, cause_fault(cause), to, applies, err);
+	case LK_CAUSE_NICS:
+		*applies = network;
+		return *applies ? lk_cluster_with_nics(arena, from, cause->argument, to, err) : LK_OK;
+	case LK_CAUSE_ONE_NIC:
+		*applies = network && node->nics > 1;
+		snprintf(one, sizeof one, "1*%gg", node->nic_rate * 8 / 1e9);
+		return *applies ? lk_cluster_with_nics(arena, from, one, to, err) : LK_OK;
+	case LK_CAUSE_LINKS:
+	case LK_CAUSE_PCIE:
+		*applies = node->gpus > 1 && pcie == (cause->change == LK_CAUSE_PCIE);
+		return *applies ? lk_cluster_with_links(arena, from, cause->argument, to, err) : LK_OK;
+	case LK_CAUSE_POWER: watts = strtod(cause->argument, NULL) * node->device->power_w; break;
+	default: LK_ASSERT(cause->change == LK_CAUSE_STATED_POWER);
+	}
 	*applies = watts > 0;
-	return *applies ? lk_cluster_with_power(caused->arena, &caused->cluster, watts,
-	                                        &caused->cluster, err)
-	                : LK_OK;
+	return *applies ? lk_cluster_with_power(arena, from, watts, to, err) : LK_OK;
+}
+
+bool lk_cause_rewires(const lk_cause *cause) {
+	return cause->change >= LK_CAUSE_FAULT && cause->change <= LK_CAUSE_STATED_POWER;
+}
+
+bool lk_cause_counts(const lk_cause *cause) {
+	return cause->change == LK_CAUSE_COUNT || cause->change == LK_CAUSE_PEAK;
 }
 
 /* ---- other ways to count ---- */
@@ -188,264 +184,12 @@ static double count_parameters(const lk_job *job) {
 	return 6 * lk_model_params(&job->model) * job->seq / ours;
 }
 
-/* ---- the table ---- */
-
-/* clang-format off */
-#define NICS_CHECK                                                                             \
-	"run with NCCL_DEBUG=INFO: the line \"NET/IB : Using\" lists the NICs that are used, with " \
-	"their rates; `ibstat` or `ethtool` shows what each negotiated"
-#define CLOCK_CHECK                                                                          \
-	"nvidia-smi --query-gpu=power.draw,power.limit,clocks.sm,clocks_event_reasons.active " \
-	"--format=csv -l 1, while it trains, on every node"
-#define SLOW_CHECK                                                                            \
-	"time each rank's forward pass, or leave out one node at a time; explain with traces of all " \
-	"ranks names who comes last"
-#define GPU_CHECK  "nvidia-smi --query-gpu=name --format=csv, on every node"
-#define LINE_CHECK "the line that starts the run, or the settings that its log prints first"
-#define COUNT_CHECK "compare tokens per second, which everybody counts the same way"
-
-const lk_cause lk_causes[] = {
-	/* the network between nodes */
-	{.key = "sockets", .family = "transport", .prior = .05, .rewire = rewire_fault,
-     .fault = LK_FAULT_SOCKETS, .what = "NCCL uses TCP sockets between nodes, not RDMA",
-     .check = "run with NCCL_DEBUG=INFO: \"NET/Socket\" in place of \"NET/IB\""},
-	{.key = "one_nic", .family = "nics", .prior = .03, .rewire = rewire_one_nic,
-     .what = "one NIC of each node is used", .check = NICS_CHECK},
-	{.key = "one_nic_100g", .family = "nics", .prior = .04, .rewire = rewire_nics,
-     .argument = "1*100g", .what = "each node reaches the others over one NIC of 100 Gbit/s",
-     .check = NICS_CHECK},
-	{.key = "one_nic_200g", .family = "nics", .prior = .02, .rewire = rewire_nics,
-     .argument = "1*200g", .what = "each node reaches the others over one NIC of 200 Gbit/s",
-     .check = NICS_CHECK},
-	{.key = "one_nic_25g", .family = "nics", .prior = .02, .rewire = rewire_nics,
-     .argument = "1*25g", .what = "each node reaches the others over one NIC of 25 Gbit/s",
-     .check = NICS_CHECK},
-	{.key = "half_nics", .family = "nics", .prior = .03, .rewire = rewire_nics, .argument = "0.5x",
-     .what = "half of the NICs are used, or each at half its rate", .check = NICS_CHECK},
-	{.key = "fast_nics", .family = "nics", .prior = .01, .rewire = rewire_nics, .argument = "2x",
-     .what = "the NICs are twice as fast as stated", .check = NICS_CHECK},
-	{.key = "shared_fabric", .family = "fabric", .prior = .02, .rewire = rewire_fault,
-     .fault = LK_FAULT_SHARED_TREE,
-     .what = "the switches above the nodes carry a quarter of what their NICs send",
-     .check = "all_reduce_perf of nccl-tests on 2 nodes of one switch and on all nodes; lockstep "
-              "collective reads its log"},
-	/* links within a node */
-	{.key = "no_nvlink", .family = "links", .prior = .015, .rewire = rewire_fault,
-     .fault = LK_FAULT_NO_LINKS, .what = "GPUs of a node reach one another over PCIe, not NVLink",
-     .check = "nvidia-smi topo -m: NV# between GPUs; nvidia-smi nvlink -s; fabric manager; "
-              "NCCL_P2P_DISABLE is unset"},
-	{.key = "no_peer", .family = "links", .prior = .02, .rewire = rewire_fault,
-     .fault = LK_FAULT_NO_PEER, .what = "the host refuses peer access between GPUs",
-     .check = "NCCL_P2P_DISABLE, ACS of the PCIe switches, IOMMU; NCCL_DEBUG=INFO: \"via SHM\""},
-	{.key = "half_links", .family = "links", .prior = .01, .rewire = rewire_links,
-     .argument = "0.5x", .what = "half of the NVLinks are down",
-     .check = "nvidia-smi nvlink -s on every node"},
-	{.key = "half_pcie", .family = "links", .prior = .03, .rewire = rewire_links,
-     .argument = "0.5x", .fault = 1, .what = "PCIe runs at half its width or a generation below",
-     .check = "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv, "
-              "while it trains"},
-	{.key = "half_nodes", .family = "nodes", .prior = .01, .rewire = rewire_fault,
-     .fault = LK_FAULT_HALF_NODES,
-     .what = "the ranks of a node are spread over two, so that inner groups cross the network",
-     .check = "print host and rank at the start; --ntasks-per-node, hostfile, placement groups"},
-	{.key = "no_nvls", .family = "nvls", .prior = .01, .edit = edit_no_nvls,
-     .shown = "--nccl NCCL_NVLS_ENABLE=0", .what = "NCCL reduces without NVLink SHARP",
-     .check = "run with NCCL_DEBUG=INFO: \"NVLS multicast support is available\""},
-	/* devices */
-	{.key = "power_85", .family = "clocks", .prior = .03, .rewire = rewire_power, .factor = .85,
-     .what = "GPUs are held to 85 % of their power", .check = CLOCK_CHECK},
-	{.key = "power_70", .family = "clocks", .prior = .03, .rewire = rewire_power, .factor = .7,
-     .what = "GPUs are held to 70 % of their power", .check = CLOCK_CHECK},
-	{.key = "power_50", .family = "clocks", .prior = .015, .rewire = rewire_power, .factor = .5,
-     .what = "GPUs are held to half of their power", .check = CLOCK_CHECK},
-	{.key = "stated_power", .family = "clocks", .prior = .2, .rewire = rewire_stated_power,
-     .what = "GPUs are held to the power that the run states", .check = CLOCK_CHECK},
-	{.key = "straggler_1.1", .family = "clocks", .prior = .03, .options = "--straggler 0:1.1",
-     .what = "one GPU is 1.1 times as slow as the others", .check = SLOW_CHECK},
-	{.key = "straggler_1.3", .family = "clocks", .prior = .02, .options = "--straggler 0:1.3",
-     .what = "one GPU is 1.3 times as slow as the others", .check = SLOW_CHECK},
-	{.key = "straggler_2", .family = "clocks", .prior = .01, .options = "--straggler 0:2",
-     .what = "one GPU is half as fast as the others", .check = SLOW_CHECK},
-	{.key = "gpu_a100", .family = "device", .prior = .003, .options = "--gpu a100-sxm-80",
-     .what = "the GPUs are A100", .check = GPU_CHECK},
-	{.key = "gpu_h100_pcie", .family = "device", .prior = .005, .options = "--gpu h100-pcie",
-     .what = "the GPUs are H100 PCIe", .check = GPU_CHECK},
-	{.key = "gpu_h100", .family = "device", .prior = .003, .options = "--gpu h100-sxm",
-     .what = "the GPUs are H100 SXM", .check = GPU_CHECK},
-	{.key = "gpu_h200", .family = "device", .prior = .003, .options = "--gpu h200",
-     .what = "the GPUs are H200", .check = GPU_CHECK},
-	{.key = "gpu_b200", .family = "device", .prior = .003, .options = "--gpu b200",
-     .what = "the GPUs are B200", .check = GPU_CHECK},
-	/* number formats and kernels */
-	{.key = "attention_unfused", .family = "attention", .prior = .04,
-     .options = "--attention unfused",
-     .what = "attention runs unfused, without FlashAttention or cuDNN",
-     .check = "attn_implementation, --attention-backend, NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2; is "
-              "flash-attn installed"},
-	{.key = "attention_fa2", .family = "attention", .prior = .02, .options = "--attention fa2",
-     .what = "attention runs FlashAttention-2", .check = "pip show flash-attn; its version"},
-	{.key = "eager", .family = "fusion", .prior = .03, .options = "--eager",
-     .what = "element-wise operations run one by one, without fused kernels",
-     .check = "is Liger or Apex installed and switched on; warnings about missing fused kernels"},
-	{.key = "fused", .family = "fusion", .prior = .01, .options = "--no-eager",
-     .what = "element-wise operations are fused (Liger)", .check = LINE_CHECK},
-	{.key = "no_compile", .family = "fusion", .prior = .04, .edit = edit_no_compile,
-     .shown = "--no-compile", .what = "torch.compile is off, or falls back",
-     .check = "TORCH_LOGS=recompiles,graph_breaks; torch._dynamo's warnings"},
-	{.key = "compile", .family = "fusion", .prior = .01, .options = "--compile",
-     .what = "torch.compile is on", .check = LINE_CHECK},
-	{.key = "tf32", .family = "format", .prior = .02, .options = "--dtype tf32",
-     .what = "products run in TF32, not in 16 bits: autocast is off",
-     .check = "the dtype of a layer's output; bf16: true in the configuration"},
-	{.key = "fp32", .family = "format", .prior = .015, .options = "--dtype fp32",
-     .what = "products run in fp32", .check = "the dtype of a layer's output"},
-	{.key = "bf16", .family = "format", .prior = .03, .options = "--dtype bf16",
-     .what = "products run in bf16", .check = "the recipe that Transformer Engine prints"},
-	{.key = "fp8", .family = "format", .prior = .01, .options = "--dtype fp8",
-     .what = "products run in fp8", .check = LINE_CHECK},
-	{.key = "deterministic", .family = "deterministic", .prior = .01, .edit = edit_deterministic,
-     .what = "deterministic kernels are requested",
-     .check = "--deterministic-mode, torch.use_deterministic_algorithms"},
-	{.key = "no_graphs", .family = "graphs", .prior = .01, .options = "--no-cuda-graphs",
-     .what = "launches are not replayed from CUDA graphs", .check = LINE_CHECK},
-	{.key = "graphs", .family = "graphs", .prior = .01, .options = "--cuda-graphs",
-     .what = "launches are replayed from CUDA graphs", .check = LINE_CHECK},
-	/* memory for time */
-	{.key = "recompute_full", .family = "recompute", .prior = .05, .options = "--recompute full",
-     .what = "activations of all layers are recomputed (activation checkpointing)",
-     .check = LINE_CHECK},
-	{.key = "recompute_selective", .family = "recompute", .prior = .02,
-     .options = "--recompute selective", .what = "attention is recomputed (selective)",
-     .check = LINE_CHECK},
-	{.key = "recompute_none", .family = "recompute", .prior = .04, .options = "--recompute none",
-     .what = "nothing is recomputed", .check = LINE_CHECK},
-	{.key = "offload_optimizer", .family = "offload", .prior = .02,
-     .options = "--offload-optimizer", .what = "the optimizer is on the host (CPU offload)",
-     .check = LINE_CHECK},
-	{.key = "offload_params", .family = "offload", .prior = .01,
-     .options = "--offload-optimizer --offload-params",
-     .what = "optimizer and weights are on the host", .check = LINE_CHECK},
-	{.key = "offload_activations", .family = "offload", .prior = .01,
-     .options = "--offload-activations", .what = "activations wait in the host's memory",
-     .check = LINE_CHECK},
-	{.key = "no_offload", .family = "offload", .prior = .02, .edit = edit_no_offload,
-     .what = "nothing is offloaded to the host", .check = LINE_CHECK},
-	{.key = "zero_3", .family = "sharding", .prior = .02, .options = "--zero 3",
-     .what = "weights are sharded too (ZeRO-3, FULL_SHARD)", .check = LINE_CHECK},
-	{.key = "zero_2", .family = "sharding", .prior = .01, .options = "--zero 2",
-     .what = "gradients and optimizer are sharded (ZeRO-2, SHARD_GRAD_OP)", .check = LINE_CHECK},
-	{.key = "zero_1", .family = "sharding", .prior = .01, .options = "--zero 1",
-     .what = "the optimizer is sharded (ZeRO-1, distributed optimizer)", .check = LINE_CHECK},
-	{.key = "zero_0", .family = "sharding", .prior = .02, .options = "--zero 0",
-     .what = "nothing is sharded over data-parallel ranks",
-     .check = "--use-distributed-optimizer, the ZeRO stage; " LINE_CHECK},
-	{.key = "half_tp", .family = "tensor_parallel", .prior = .005, .derive = derive_half_tp,
-     .what = "tensor parallelism is half as large", .check = LINE_CHECK},
-	{.key = "double_tp", .family = "tensor_parallel", .prior = .005, .derive = derive_double_tp,
-     .what = "tensor parallelism is twice as large", .check = LINE_CHECK},
-	/* overlap */
-	{.key = "no_overlap_reduce", .family = "overlap", .prior = .04,
-     .options = "--no-overlap-grad-reduce",
-     .what = "gradients are reduced after the backward pass, not during it",
-     .check = "--overlap-grad-reduce; CUDA_DEVICE_MAX_CONNECTIONS"},
-	{.key = "overlap_reduce", .family = "overlap", .prior = .01,
-     .options = "--overlap-grad-reduce", .what = "gradients are reduced during the backward pass",
-     .check = LINE_CHECK},
-	{.key = "no_overlap_gather", .family = "overlap", .prior = .02,
-     .options = "--no-overlap-param-gather",
-     .what = "parameters are gathered before the forward pass, not during it",
-     .check = "--overlap-param-gather; forward prefetch"},
-	{.key = "no_overlap", .family = "overlap", .prior = .02,
-     .options = "--no-overlap-grad-reduce --no-overlap-param-gather",
-     .what = "data-parallel communication overlaps with nothing",
-     .check = "--overlap-grad-reduce, --overlap-param-gather; NCCL's streams in a trace"},
-	{.key = "fp32_reduce", .family = "reduce_format", .prior = .03, .edit = edit_fp32_reduce,
-     .what = "gradients travel in fp32",
-     .check = "--accumulate-allreduce-grads-in-fp32, mixed precision's reduce_dtype"},
-	{.key = "no_overlap_p2p", .family = "p2p", .prior = .01, .options = "--no-overlap-p2p",
-     .what = "pipeline messages wait for one another", .check = LINE_CHECK},
-	{.key = "no_tp_overlap", .family = "tp_overlap", .prior = .01, .options = "--no-tp-overlap",
-     .what = "tensor-parallel communication does not overlap with products",
-     .check = "--tp-comm-overlap; is userbuffers initialised"},
-	{.key = "tp_overlap", .family = "tp_overlap", .prior = .01, .options = "--tp-overlap",
-     .what = "tensor-parallel communication overlaps with products", .check = LINE_CHECK},
-	{.key = "no_sequence_parallel", .family = "sequence_parallel", .prior = .02,
-     .options = "--no-sequence-parallel", .what = "sequence parallelism is off",
-     .check = "--sequence-parallel"},
-	/* pipelines and experts */
-	{.key = "plain_1f1b", .family = "schedule", .prior = .02, .options = "--vp 1 --schedule 1f1b",
-     .what = "the pipeline is not interleaved",
-     .check = "--num-layers-per-virtual-pipeline-stage"},
-	{.key = "uneven_stages", .family = "schedule", .prior = .01, .derive = derive_uneven,
-     .what = "the last pipeline stage holds more layers than the others", .check = LINE_CHECK},
-	{.key = "imbalance_2", .family = "imbalance", .prior = .03, .options = "--moe-imbalance 2",
-     .what = "the busiest expert rank gets twice the mean of tokens",
-     .check = "tokens per expert; load-balancing loss; capacity factor"},
-	{.key = "imbalance_4", .family = "imbalance", .prior = .015, .options = "--moe-imbalance 4",
-     .what = "the busiest expert rank gets four times the mean of tokens",
-     .check = "tokens per expert; load-balancing loss; capacity factor"},
-	{.key = "allgather_dispatcher", .family = "dispatcher", .prior = .02,
-     .options = "--dispatcher allgather", .what = "tokens reach their experts by all-gather",
-     .check = "--moe-token-dispatcher-type"},
-	/* other work than stated */
-	{.key = "fewer_gpus", .family = "gpus", .prior = .02, .derive = derive_fewer_gpus,
-     .what = "half of the GPUs take part", .check = "the world size that the log prints"},
-	{.key = "stated_gpus", .family = "gpus", .prior = .2, .derive = derive_stated_gpus,
-     .what = "the run has the number of GPUs that it states",
-     .check = "the world size that the log prints"},
-	{.key = "half_mbs", .family = "batch", .prior = .03, .derive = derive_half_mbs,
-     .what = "micro-batches are half as large", .check = LINE_CHECK},
-	{.key = "double_mbs", .family = "batch", .prior = .02, .derive = derive_double_mbs,
-     .what = "micro-batches are twice as large", .check = LINE_CHECK},
-	{.key = "half_gbs", .family = "batch", .prior = .02, .derive = derive_half_gbs,
-     .what = "the global batch is half as large",
-     .check = "gradient accumulation times micro-batch times data-parallel ranks"},
-	{.key = "double_gbs", .family = "batch", .prior = .02, .derive = derive_double_gbs,
-     .what = "the global batch is twice as large",
-     .check = "gradient accumulation times micro-batch times data-parallel ranks"},
-	{.key = "stated_gbs", .family = "batch", .prior = .2, .derive = derive_stated_gbs,
-     .what = "the global batch is what the run states", .check = LINE_CHECK},
-	{.key = "half_seq", .family = "sequence", .prior = .02, .derive = derive_half_seq,
-     .what = "sequences are half as long", .check = "the shape of a batch, tokens per step"},
-	{.key = "double_seq", .family = "sequence", .prior = .02, .derive = derive_double_seq,
-     .what = "sequences are twice as long", .check = "the shape of a batch, tokens per step"},
-	{.key = "stated_seq", .family = "sequence", .prior = .2, .derive = derive_stated_seq,
-     .what = "sequences are as long as the run states", .check = LINE_CHECK},
-	{.key = "packed", .family = "sequence", .prior = .02, .derive = derive_packed,
-     .what = "sequences hold several documents, which attend within themselves",
-     .check = "is packing with position resets on"},
-	/* memory alone */
-	{.key = "no_master", .family = "states", .prior = .02, .options = "--no-master-weights",
-     .what = "no fp32 copy of the weights is kept", .check = LINE_CHECK},
-	{.key = "states_bf16", .family = "states", .prior = .01, .options = "--state-dtype bf16",
-     .what = "the optimizer's moments have 16 bits", .check = LINE_CHECK},
-	{.key = "adam_8bit", .family = "states", .prior = .01, .options = "--optimizer adam-8bit",
-     .what = "the optimizer's moments have 8 bits", .check = LINE_CHECK},
-	{.key = "expandable", .family = "allocator", .prior = .02,
-     .options = "--alloc-conf expandable_segments:True",
-     .what = "the allocator's segments grow, so that less is lost between blocks",
-     .check = "PYTORCH_CUDA_ALLOC_CONF"},
-	{.key = "fragmented", .family = "allocator", .prior = .03,
-     .options = "--alloc-conf expandable_segments:False",
-     .what = "the allocator holds fixed segments, with gaps between blocks",
-     .check = "PYTORCH_CUDA_ALLOC_CONF; torch.cuda.memory_summary(): reserved against allocated"},
-	{.key = "logits_fp32", .family = "loss", .prior = .03, .options = "--loss native",
-     .what = "the loss copies all logits to fp32", .check = "float() before the cross-entropy"},
-	{.key = "logits_chunked", .family = "loss", .prior = .01, .options = "--loss linear",
-     .what = "the loss does not hold all logits", .check = LINE_CHECK},
-	/* other ways to count the same run */
-	{.key = "all_pairs_counted", .family = "count", .prior = .1, .counted = count_all_pairs,
-     .what = "the run counts all pairs of attention, not the half under the causal mask",
-     .check = COUNT_CHECK},
-	{.key = "parameters_counted", .family = "count", .prior = .05, .counted = count_parameters,
-     .what = "the run counts 6 operations per parameter and token, without attention",
-     .check = COUNT_CHECK},
-	{.key = "sparse_peak", .family = "count", .prior = .03, .peaks = 2,
-     .what = "the run divides by the peak with 2:4 sparsity, twice the dense one",
-     .check = COUNT_CHECK},
-};
-/* clang-format on */
-const int lk_cause_count = sizeof lk_causes / sizeof *lk_causes;
+static void cause_count(lk_caused *caused, const lk_cause *cause) {
+	if (cause->change == LK_CAUSE_PEAK) caused->peak_factor /= strtod(cause->argument, NULL);
+	else if (strcmp(cause->argument, "all_pairs") == 0)
+		caused->flops_factor *= count_all_pairs(caused->job);
+	else caused->flops_factor *= count_parameters(caused->job);
+}
 
 /* ---- applying one ---- */
 
@@ -472,20 +216,20 @@ static lk_status caused_set(lk_caused *caused, const char *options, lk_error *er
 }
 
 lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err) {
-	char options[96];
+	char options[128];
 	LK_ASSERT(caused->count < LK_CAUSES_AT_ONCE);
 	*applies = true;
-	const char *set = cause->options;
-	if (cause->derive && (*applies = cause->derive(caused, options, sizeof options))) set = options;
-	if (*applies && set) LK_TRY(caused_set(caused, set, err));
-	if (*applies && cause->shown) LK_TRY(caused_show(caused, cause->shown, err));
-	if (*applies && cause->rewire) {
-		LK_TRY(cause->rewire(caused, cause, applies, err));
+	if (cause->change == LK_CAUSE_OPTIONS) {
+		*applies = cause_options(caused, cause->argument, options, sizeof options);
+		if (*applies) LK_TRY(caused_set(caused, options, err));
+	}
+	if (cause->shown) LK_TRY(caused_show(caused, cause->shown, err));
+	if (lk_cause_rewires(cause)) {
+		LK_TRY(cause_rewire(caused, cause, applies, err));
 		caused->cluster_changed |= *applies;
 	}
 	if (!*applies) return LK_OK;
-	if (cause->counted) caused->flops_factor *= cause->counted(caused->job);
-	if (cause->peaks > 0) caused->peak_factor /= cause->peaks;
+	if (lk_cause_counts(cause)) cause_count(caused, cause);
 	caused->causes[caused->count++] = cause;
 	return LK_OK;
 }
@@ -499,7 +243,7 @@ lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err) {
 				caused, lk_arena_printf(caused->arena, "--cluster '%s'", out->cluster.text), err));
 	}
 	for (int i = 0; i < caused->count; i++)
-		if (caused->causes[i]->edit) caused->causes[i]->edit(&out->job);
+		if (caused->causes[i]->change == LK_CAUSE_JOB) cause_edit(caused->causes[i], &out->job);
 	return lk_request_complete(caused->arena, &caused->request, out, err);
 }
 

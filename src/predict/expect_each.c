@@ -1,15 +1,10 @@
-/* expect_each.c: the causes of expect_causes.c one by one, as simulated steps: for comparisons that
+/* expect_each.c: the causes one by one, as simulated steps: for comparisons that
  * look at more of a step than its length. */
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "predict/predict_internal.h"
-
-/* What a count of the run's own would say is no change of its step. */
-static bool cause_is_change(const lk_cause *cause) {
-	return !cause->counted && !(cause->peaks > 0);
-}
 
 /* Predict with one cause and show the step. A change that cannot run, or changes nothing, is
  * none. */
@@ -65,8 +60,8 @@ lk_status lk_predict_each_cause(const lk_predict_request *request, lk_cause_seen
 	lk_arena arena = LK_ARENA_INIT;
 	lk_asked asked;
 	lk_status status = lk_request_read(&arena, request, &asked, err);
-	for (int i = 0; i < lk_cause_count && status == LK_OK; i++)
-		if (cause_is_change(&lk_causes[i]))
+	for (int i = 0; lk_causes[i].key && status == LK_OK; i++)
+		if (!lk_cause_counts(&lk_causes[i]))
 			status = each_show(request, &asked, &lk_causes[i], see, context, err);
 	lk_arena_free(&arena);
 	return status;

@@ -295,7 +295,6 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	lk_predict_run_energy(prediction);
 	fill_simulation(prediction, &asked->job, step);
 	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
-	if (request->calibrated) lk_profile_base(lk_calibration_current(), &a->base);
 	if (request->measured)
 		LK_TRY(lk_expect(&a->arena, request, asked, &options, &prediction->expected, err));
 	bool safe = prediction->fits && !lk_step_risky(step);

@@ -40,7 +40,6 @@ struct lk_answer {
 	lk_prediction p;
 	lk_step step; /* kept for files that may be written from it */
 	lk_emitted emitted;
-	lk_constants base;         /* of its calibration, with `calibrated` */
 	const char *batch_assumed; /* for a searched layout: its assumed batch */
 	lk_run_words words;        /* its run */
 };
@@ -242,7 +241,8 @@ lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *reque
 /* Mean dense peak of the GPUs of the job's ranks; `mixed`: they are of several kinds. */
 double lk_predict_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed);
 
-/* ---- expect_causes: what may make a run differ from its prediction, as a table. */
+/* ---- expect_causes: what may make a run differ from its prediction: rows of data/causes/
+ * (tools/pack_causes.c). */
 
 enum { LK_CAUSES_AT_ONCE = 2 };
 
@@ -264,31 +264,40 @@ typedef struct lk_caused {
 	const char *option;
 } lk_caused;
 
-/* A row of the table. */
-struct lk_cause {
-	const char *key;
-	const char *family; /* causes of one family do not occur together */
-	double prior;       /* share of runs off their prediction in which it is the reason */
-	const char *what, *check;
-	const char *options; /* of predict, as typed; NULL: made by `derive` */
-	/* Write options for the job; false: the cause cannot occur. */
-	bool (*derive)(const lk_caused *caused, char *out, size_t size);
-	/* Change the job where no option can; `shown` describes that as options, NULL: none does. */
-	void (*edit)(lk_job *job);
-	const char *shown;
-	/* Change the cluster. */
-	lk_status (*rewire)(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
-	const char *argument; /* of rewire */
-	int fault;            /* likewise, an lk_link_fault */
-	double factor;        /* likewise */
-	/* The factor by which a run's own count of work exceeds that of lockstep. */
-	double (*counted)(const lk_job *job);
-	double peaks; /* by which its peak exceeds that of lockstep; 0: 1 */
+/* What a cause changes, X(symbol, name in data/causes/). */
+#define LK_CAUSE_CHANGES(X)         \
+	X(OPTIONS, "options")           \
+	X(JOB, "job")                   \
+	X(FAULT, "fault")               \
+	X(NICS, "nics")                 \
+	X(ONE_NIC, "one_nic")           \
+	X(LINKS, "links")               \
+	X(PCIE, "pcie")                 \
+	X(POWER, "power")               \
+	X(STATED_POWER, "stated_power") \
+	X(COUNT, "count")               \
+	X(PEAK, "peak")
+
+enum lk_cause_change {
+#define LK_CAUSE_SYMBOL(symbol, name) LK_CAUSE_##symbol,
+	LK_CAUSE_CHANGES(LK_CAUSE_SYMBOL)
+#undef LK_CAUSE_SYMBOL
 };
 
+/* A row; the columns are described in data/causes/causes.csv. */
+struct lk_cause {
+	const char *key;    /* NULL ends the table */
+	const char *family; /* causes of one family do not occur together */
+	double prior;       /* share of runs off their prediction in which it is the reason */
+	enum lk_cause_change change;
+	const char *argument, *shown; /* NULL: none */
+	const char *what, *check;
+};
 extern const lk_cause lk_causes[];
-extern const int lk_cause_count;
 
+/* Whether it changes the cluster, or only how the run counts its work. */
+bool lk_cause_rewires(const lk_cause *cause);
+bool lk_cause_counts(const lk_cause *cause);
 /* Apply a cause to the request; *applies is false where it cannot occur. */
 lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
 /* Read the request with its causes as a completed job. */

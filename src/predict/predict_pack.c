@@ -40,6 +40,35 @@ static const size_t texts[] = {
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
+/* Texts of the structs of a comparison with a measured run; other members are numbers. */
+static const size_t expected_texts[] = {offsetof(lk_expected, measured),
+                                        offsetof(lk_expected, verdict),
+                                        offsetof(lk_expected, scaled)},
+					compared_texts[] = {offsetof(lk_compared, key), offsetof(lk_compared, label),
+                                        offsetof(lk_compared, unit)},
+					suspect_texts[] = {offsetof(lk_suspect, cause), offsetof(lk_suspect, what),
+                                       offsetof(lk_suspect, option), offsetof(lk_suspect, check)};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static void pack_put_rows(struct packer *packer, const void *rows, int count, size_t size,
+                          const size_t *row_texts, size_t text_count) {
+	for (int i = 0; i < count; i++) {
+		const char *row = (const char *)rows + (size_t)i * size;
+		pack_put(packer, row, size);
+		for (size_t t = 0; t < text_count; t++)
+			pack_put_text(packer, *(const char *const *)(const void *)(row + row_texts[t]));
+	}
+}
+
+static void pack_put_expected(struct packer *packer, const lk_expected *expected) {
+	pack_put_rows(packer, expected, 1, sizeof *expected, expected_texts, COUNT(expected_texts));
+	pack_put_rows(packer, expected->compared, expected->compared_count, sizeof *expected->compared,
+	              compared_texts, COUNT(compared_texts));
+	pack_put_rows(packer, expected->suspects, expected->suspect_count, sizeof *expected->suspects,
+	              suspect_texts, COUNT(suspect_texts));
+	for (int i = 0; i < expected->note_count; i++) pack_put_text(packer, expected->notes[i]);
+}
+
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err) {
 	struct packer p = {0};
@@ -70,6 +99,7 @@ lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t 
 	for (int i = 0; i < prediction->ignored_count; i++) pack_put_text(&p, prediction->ignored[i]);
 	for (int i = 0; i < prediction->inputs.count; i++)
 		pack_put_text(&p, prediction->inputs.paths[i]);
+	if (prediction->expected) pack_put_expected(&p, prediction->expected);
 	*bytes = p.out.at;
 	*size = p.out.count;
 	if (!p.failed) return LK_OK;
@@ -155,6 +185,32 @@ static void *take_labelled(struct unpacker *unpacker, int count, size_t size) {
 	return items;
 }
 
+static void *take_rows(struct unpacker *unpacker, int count, size_t size, const size_t *row_texts,
+                       size_t text_count) {
+	char *rows = lk_arena_array(unpacker->arena, (size_t)count, size);
+	for (int i = 0; rows && i < count && !unpacker->failed; i++) {
+		const void *at = pack_take(unpacker, size);
+		char *row = rows + (size_t)i * size;
+		if (at) memcpy(row, at, size);
+		for (size_t t = 0; t < text_count; t++)
+			*(const char **)(void *)(row + row_texts[t]) = pack_take_text(unpacker);
+	}
+	unpacker->failed |= !rows;
+	return rows;
+}
+
+static const lk_expected *take_expected(struct unpacker *unpacker) {
+	lk_expected *expected =
+		take_rows(unpacker, 1, sizeof *expected, expected_texts, COUNT(expected_texts));
+	if (unpacker->failed) return NULL;
+	expected->compared = take_rows(unpacker, expected->compared_count, sizeof *expected->compared,
+	                               compared_texts, COUNT(compared_texts));
+	expected->suspects = take_rows(unpacker, expected->suspect_count, sizeof *expected->suspects,
+	                               suspect_texts, COUNT(suspect_texts));
+	expected->notes = take_texts(unpacker, expected->note_count);
+	return expected;
+}
+
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err) {
 	struct unpacker u = {.at = bytes, .left = size};
 	lk_prediction *prediction = lk_prediction_new(&u.arena);
@@ -166,7 +222,6 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		memcpy(prediction, head, sizeof *prediction);
 		prediction->memory_owner = owner;
 		prediction->detail = NULL;
-		prediction->expected = NULL;
 		for (int i = 0; i < TEXTS; i++)
 			*(const char **)((char *)prediction + texts[i]) = pack_take_text(&u);
 		prediction->breakdown =
@@ -182,6 +237,7 @@ lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out,
 		prediction->understood = take_texts(&u, prediction->understood_count);
 		prediction->ignored = take_texts(&u, prediction->ignored_count);
 		prediction->inputs.paths = take_texts(&u, prediction->inputs.count);
+		if (prediction->expected) prediction->expected = take_expected(&u);
 	}
 	if (!u.failed) {
 		*out = prediction;

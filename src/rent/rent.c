@@ -9,6 +9,7 @@
 #include "options/command.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
+#include "step/step.h"
 
 struct answer {
 	lk_arena arena; /* first: lk_arena_free_owner */
@@ -181,7 +182,10 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
                             const char *batch, const char *useless, lk_arena *arena, lk_rent *out,
                             lk_error *err) {
 	notes n = {0};
-	lk_status status = useless ? rent_add(&n, useless, err) : LK_OK;
+	const char *scaled = lk_scaling_note(arena);
+	lk_status status = scaled ? LK_OK : lk_oom(err);
+	if (status == LK_OK && *scaled) status = rent_add(&n, scaled, err);
+	if (status == LK_OK && useless) status = rent_add(&n, useless, err);
 	if (status == LK_OK && batch) status = rent_add(&n, batch, err);
 	if (status == LK_OK) status = note_assumed(rates, arena, &n, err);
 	if (status == LK_OK) status = note_prices(request, faults, arena, &n, err);

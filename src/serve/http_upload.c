@@ -166,8 +166,8 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
-	/* The order distinguishes the two traces of a comparison. */
-	if (exchange->route->kind != LK_ASK_DIFF)
+	/* The order of two distinguishes the runs of a comparison. */
+	if (upload->names.count > 2)
 		lk_sort(upload->names.at, upload->names.count, sizeof *upload->names.at, lk_by_text);
 	upload->owns = false;
 	return lk_exchange_ask(exchange, upload->folder, upload->names.at, (int)upload->names.count);

@@ -401,10 +401,9 @@ static lk_status say_software(const struct saying *saying, lk_error *err) {
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
 	SAY(profile, "judged by %d measured runs of %s, %.1f %% off in their fit (--stack, --release)",
 	    profile->points, profile->subject, 100 * profile->error);
-	const lk_calibration_row *base = lk_calibration_find(numbers, "step", "all", "");
-	double scaled = lk_calibration_value(base, "scaled", 1);
-	SAY(scaled != 1, "kernels and host scaled by %.2f after %s (--calibration)", scaled,
-	    base->source);
+	const char *scaled = lk_scaling_note(saying->arena);
+	if (!scaled) return lk_oom(err);
+	SAY(*scaled, "%s", scaled);
 	const char *recipe = stack_recipe_text(saying->arena, job);
 	if (!recipe) return lk_oom(err);
 	SAY(*recipe, "as the recipes of %s have it: %s (--no-NAME turns one off)", job->stack, recipe);

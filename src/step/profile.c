@@ -130,6 +130,8 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	lk_profile_base(calibration, out);
 	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
 	lk_profile_kernels(job, out);
+	const lk_scaling scaling = lk_scaling_current();
+	lk_scaling_apply(&scaling, out);
 	lk_error unused; /* an invalid text was refused with the request */
 	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)
 		out->nccl = (lk_nccl_settings){0};

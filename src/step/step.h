@@ -415,6 +415,23 @@ lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **o
 /* The number of leading assumptions about values that a user could have stated and that are not
  * defaults: they are always shown. */
 int lk_note_taken(const lk_asked *asked);
+/* Factors on times, after a measured step; 0: it says nothing of this part. */
+typedef struct lk_scaling {
+	double kernels, links, host;
+} lk_scaling;
+
+/* The factors of the calibration in use; 1 where it has none. */
+lk_scaling lk_scaling_current(void);
+/* Scale the constants by factors above 0. */
+void lk_scaling_apply(const lk_scaling *scaling, lk_constants *constants);
+/* "kernels by 1.11, links by 2.00"; "" where nothing is scaled, NULL: out of memory. */
+const char *lk_scaling_text(lk_arena *arena, const lk_scaling *scaling);
+/* What the calibration in use scales, and after which run, as a sentence; likewise. */
+const char *lk_scaling_note(lk_arena *arena);
+/* Write factors, on top of those in use, as rows for --calibration. LK_ERR_IO, LK_ERR_MEMORY. */
+lk_status lk_scaling_write(const lk_scaling *scaling, const char *source, const char *path,
+                           lk_error *err);
+
 /* `answer`: an existing prediction; or NULL. */
 lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
                               const lk_asked *asked, const lk_prediction *answer,

@@ -16,6 +16,26 @@
 #include "lockstep/whatif.h"
 #include "measured/measured.h"
 
+/* The report of an answer that has no page of its own is made of its JSON. */
+static lk_status report_of_json(const lk_verb_row *row, const void *answer, const char *name,
+                                lk_report_form form, const char *path, FILE *out, lk_error *err) {
+	const lk_outputs outputs = {.format = LK_OUTPUT_JSON};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *json = lk_memory_open(&text, &size);
+	if (!json) return lk_oom(err);
+	lk_status status = row->print(answer, &outputs, false, json, err);
+	if (!lk_memory_close(json) && status == LK_OK) status = lk_oom(err);
+	if (status == LK_OK) status = lk_report_answer(text, size, name, form, path, out, err);
+	free(text);
+	return status;
+}
+#define ROW_REPORT_OF_JSON(verb, row, name)                                                       \
+	static lk_status verb##_row_report(const void *answer, lk_report_form form, const char *path, \
+	                                   FILE *out, lk_error *err) {                                \
+		return report_of_json(row, answer, name, form, path, out, err);                           \
+	}
+
 /* ---- explain ---- */
 
 ROW_DEFAULTS(explain)
@@ -54,7 +74,8 @@ static lk_status explain_row_fill(void *request, const lk_verb_input *input, lk_
 
 static lk_status explain_row_files(const void *request, const void *answer,
                                    const lk_outputs *outputs, lk_error *err) {
-	(void)request;
+	const char *calibrated = ((const lk_explain_request *)request)->calibrated;
+	if (calibrated) LK_TRY(lk_versus_write_calibration(answer, calibrated, err));
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
 }
 
@@ -72,6 +93,7 @@ static lk_status measured_run_row_ask(const void *request, void **answer, lk_err
 	lk_asked_job job;
 	LK_TRY(lk_job_asked(explain->job, &job, err));
 	job.request.measured = explain->traces[0];
+	job.request.calibrated = explain->calibrated;
 	job.request.no_sensitivity = true;
 	lk_status status = lk_predict(&job.request, &found, err);
 	lk_job_asked_free(&job);
@@ -97,6 +119,13 @@ static void measured_run_row_free(void *answer) {
 	lk_predict_free(answer);
 }
 
+static lk_status measured_run_row_files(const void *request, const void *answer,
+                                        const lk_outputs *outputs, lk_error *err) {
+	const char *calibrated = ((const lk_explain_request *)request)->calibrated;
+	(void)outputs;
+	return calibrated ? lk_predict_write_calibration(answer, calibrated, err) : LK_OK;
+}
+
 static const lk_verb_row row_measured_run = {
 	.verb = &lk_explain_verb,
 	.defaults = explain_row_defaults,
@@ -105,7 +134,98 @@ static const lk_verb_row row_measured_run = {
 	.free = measured_run_row_free,
 	.print = measured_run_row_print,
 	.report = measured_run_row_report,
+	.files = measured_run_row_files,
+	.paths = {ROW_PLACE(lk_explain_request, calibrated)},
 	.failed_check = ROW_PLACE(lk_prediction, failed_check),
+};
+
+/* ---- explain, of two files: one run or two, which their content tells ---- */
+
+/* One of both is there. */
+struct two_files {
+	lk_explanation *one;
+	lk_diff *two;
+	const char *failed_check;
+};
+
+static void two_files_row_free(void *answer) {
+	struct two_files *files = answer;
+	lk_explain_free(files->one);
+	lk_diff_free(files->two);
+	free(files);
+}
+
+static lk_status refuse_of_two(const char *option, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, option,
+	        "shows one run, but the two traces are of two runs, which are compared");
+	return lk_hint(err, "explain each run by itself for it");
+}
+
+static lk_status two_files_row_ask(const void *request, void **answer, lk_error *err) {
+	const lk_explain_request *r = request;
+	struct two_files *files = calloc(1, sizeof *files);
+	*answer = NULL;
+	if (!files) return lk_oom(err);
+	lk_status status = lk_explain_or_diff(r, &files->one, &files->two, err);
+	if (status == LK_OK && files->two) {
+		const char *option = NULL;
+		if (r->mains.pue > 0) option = "--pue";
+		else if (r->mains.carbon > 0) option = "--carbon";
+		else if (r->mains.price_kwh > 0) option = "--price-kwh";
+		if (option) status = refuse_of_two(option, err);
+	}
+	if (status != LK_OK) {
+		two_files_row_free(files);
+		return status;
+	}
+	files->failed_check = files->one ? files->one->failed_check : files->two->failed_check;
+	*answer = files;
+	return LK_OK;
+}
+
+/* Find the table of a comparison that has the name of a table of one run. */
+static lk_status diff_table_of(int table, int *out, lk_error *err) {
+	for (*out = 0; *out < LK_DIFF_TABLES; ++*out)
+		if (strcmp(lk_diff_tables[*out], lk_explain_tables[table]) == 0) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--table",
+	        "%s is a table of one run, but the two traces are of two runs, which are compared",
+	        lk_explain_tables[table]);
+	return lk_hint(err, "give --table kernels, or `lockstep diff A B --table categories`");
+}
+
+static lk_status two_files_row_print(const void *answer, const lk_outputs *outputs, bool colour,
+                                     FILE *out, lk_error *err) {
+	const struct two_files *files = answer;
+	lk_outputs ours = *outputs;
+	if (files->one) return lk_row_explain.print(files->one, outputs, colour, out, err);
+	LK_TRY(diff_table_of(outputs->table, &ours.table, err));
+	return lk_row_diff.print(files->two, &ours, colour, out, err);
+}
+
+static lk_status two_files_row_report(const void *answer, lk_report_form form, const char *path,
+                                      FILE *out, lk_error *err) {
+	const struct two_files *files = answer;
+	if (files->one) return lk_row_explain.report(files->one, form, path, out, err);
+	return lk_row_diff.report(files->two, form, path, out, err);
+}
+
+static lk_status two_files_row_files(const void *request, const void *answer,
+                                     const lk_outputs *outputs, lk_error *err) {
+	const struct two_files *files = answer;
+	if (files->one) return explain_row_files(request, files->one, outputs, err);
+	return outputs->trace ? refuse_of_two("--trace", err) : LK_OK;
+}
+
+static const lk_verb_row row_two_files = {
+	.verb = &lk_explain_verb,
+	.defaults = explain_row_defaults,
+	.fill = explain_row_fill,
+	.ask = two_files_row_ask,
+	.free = two_files_row_free,
+	.print = two_files_row_print,
+	.report = two_files_row_report,
+	.files = two_files_row_files,
+	.failed_check = ROW_PLACE(struct two_files, failed_check),
 };
 
 /* Traces have a row of their own only where they come with a job; what else a run leaves is told
@@ -116,6 +236,8 @@ static lk_status explain_row_instead(const void *request, const lk_verb_row **ro
 	if (r->job) {
 		LK_TRY(measured_run_asked(r, &is, err));
 		if (is) *row = &row_measured_run;
+		else LK_TRY(lk_postmortem_asked(r, &is, err));
+		if (is && *row != &row_measured_run) *row = &lk_row_postmortem;
 		return LK_OK;
 	}
 	LK_TRY(lk_postmortem_asked(r, &is, err));
@@ -123,22 +245,38 @@ static lk_status explain_row_instead(const void *request, const lk_verb_row **ro
 	else {
 		LK_TRY(lk_run_log_asked(r, &is, err));
 		if (is) *row = &lk_row_run_log;
+		else if (r->trace_count == 2) *row = &row_two_files;
 	}
 	return LK_OK;
 }
 
 const lk_verb_row lk_row_explain = {
-	ROW_MEMBERS(explain, lk_explanation),
-	.instead = explain_row_instead,
-	.files = explain_row_files,
+	ROW_MEMBERS(explain, lk_explanation), .instead = explain_row_instead,
+	.files = explain_row_files,           .paths = {ROW_PLACE(lk_explain_request, calibrated)},
 	.report = explain_row_report,
 };
 
 /* ---- what is left of a run that died or hangs ---- */
 
-ROW_ASK(postmortem, lk_postmortem, lk_postmortem_read)
+static lk_status postmortem_row_ask(const void *request, void **answer, lk_error *err) {
+	const lk_explain_request *r = request;
+	lk_postmortem *found = NULL;
+	lk_asked_job job;
+	*answer = NULL;
+	LK_TRY(lk_postmortem_read(r, &found, err));
+	lk_status status = r->job ? lk_job_asked(r->job, &job, err) : LK_OK;
+	if (r->job && status == LK_OK) {
+		status = lk_versus_postmortem(found, &job.request, r->job, err);
+		lk_job_asked_free(&job);
+	}
+	if (status == LK_OK) *answer = found;
+	else lk_postmortem_free(found);
+	return status;
+}
+
 ROW_FREE(postmortem)
 ROW_PRINT(postmortem, table)
+ROW_REPORT_OF_JSON(postmortem, &lk_row_postmortem, "postmortem")
 
 const lk_verb_row lk_row_postmortem = {
 	.verb = &lk_explain_verb,
@@ -147,6 +285,7 @@ const lk_verb_row lk_row_postmortem = {
 	.ask = postmortem_row_ask,
 	.free = postmortem_row_free,
 	.print = postmortem_row_print,
+	.report = postmortem_row_report,
 	.failed_check = ROW_PLACE(lk_postmortem, failed_check),
 };
 
@@ -160,6 +299,8 @@ static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs
 	return lk_run_log_print(answer, outputs->format, colour, outputs->path, out, err);
 }
 
+ROW_REPORT_OF_JSON(run_log, &lk_row_run_log, "log")
+
 const lk_verb_row lk_row_run_log = {
 	.verb = &lk_explain_verb,
 	.defaults = explain_row_defaults,
@@ -167,6 +308,7 @@ const lk_verb_row lk_row_run_log = {
 	.ask = run_log_row_ask,
 	.free = run_log_row_free,
 	.print = run_log_row_print,
+	.report = run_log_row_report,
 	.failed_check = ROW_PLACE(lk_run_log, failed_check),
 };
 
@@ -184,19 +326,7 @@ static lk_status diff_row_fill(void *request, const lk_verb_input *input, lk_err
 	return LK_OK;
 }
 
-/* The report of a comparison is made of its JSON. */
-static lk_status diff_row_report(const void *answer, lk_report_form form, const char *path,
-                                 FILE *out, lk_error *err) {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *json = lk_memory_open(&text, &size);
-	if (!json) return lk_oom(err);
-	lk_status status = lk_diff_print(answer, LK_OUTPUT_JSON, LK_DIFF_ALL, false, NULL, json, err);
-	if (!lk_memory_close(json) && status == LK_OK) status = lk_oom(err);
-	if (status == LK_OK) status = lk_report_answer(text, size, "diff", form, path, out, err);
-	free(text);
-	return status;
-}
+ROW_REPORT_OF_JSON(diff, &lk_row_diff, "diff")
 
 const lk_verb_row lk_row_diff = {ROW_MEMBERS(diff, lk_diff), .report = diff_row_report};
 

@@ -65,9 +65,11 @@ static lk_status versus_compare(lk_compared_run *run, const lk_explanation *meas
 	out->predicted = run->predicted;
 	fill_steps(out, run->predicted, measured);
 	LK_TRY(lk_versus_expected(run->predicted, measured, &run->expected, err));
+	out->predicted_step = run->expected;
 	LK_TRY(lk_diff_pair(&run->arena, run->expected, measured, &out->operations,
 	                    &out->operation_count, err));
 	LK_TRY(lk_versus_parts(run, measured, err));
+	LK_TRY(lk_versus_scaling(run, measured, err));
 	LK_TRY(lk_versus_causes(run, measured, job, err));
 	out->sentence = versus_sentence(run);
 	if (!out->sentence) return lk_oom(err);

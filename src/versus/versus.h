@@ -3,6 +3,7 @@
  *   versus.c           the question
  *   versus_expected.c  a predicted step as if it had been traced
  *   versus_parts.c     the difference by part, and what was not expected
+ *   versus_scaling.c   the measured step as a calibration
  *   versus_causes.c    changes of the job that would give such a step */
 #ifndef LK_VERSUS_VERSUS_H
 #define LK_VERSUS_VERSUS_H
@@ -26,6 +27,8 @@ lk_status lk_versus_expected(const lk_prediction *predicted, const lk_explanatio
                              lk_explanation **out, lk_error *err);
 /* Fill parts and findings; operations are paired. */
 lk_status lk_versus_parts(lk_compared_run *run, const lk_explanation *measured, lk_error *err);
+/* Fill the factors that the measured step gives as a calibration. */
+lk_status lk_versus_scaling(lk_compared_run *run, const lk_explanation *measured, lk_error *err);
 /* Fill causes: predict changed jobs and rank them by how well their steps agree. */
 lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
                            const lk_predict_request *job, lk_error *err);

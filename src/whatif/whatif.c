@@ -366,12 +366,14 @@ uint32_t lk_whatif_stand_ins(const lk_whatif_base *base) {
 	return base->stand_ins;
 }
 
-lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds,
-                          lk_error *err) {
+lk_status lk_whatif_worth(const lk_whatif_base *base, const char *const *texts, int count,
+                          double *seconds, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_sets sets = {0};
 	lk_whatif_outcome outcome = {0};
-	lk_status status = lk_whatif_parse(&arena, text, &sets, err);
+	lk_status status = LK_OK;
+	for (int i = 0; i < count && status == LK_OK; i++)
+		status = lk_whatif_parse(&arena, texts[i], &sets, err);
 	if (status == LK_OK) status = lk_whatif_try(base, sets.at, sets.count, &outcome, err);
 	if (status == LK_OK) *seconds = base->step_s - outcome.step.step_s;
 	lk_whatif_outcome_free(&outcome);

@@ -4,7 +4,8 @@
  *     lk_whatif_base *base;
  *     LK_TRY(lk_whatif_begin(graph, &site, &base, err));
  *     double seconds;
- *     LK_TRY(lk_whatif_worth(base, "overlap=on", &seconds, err));
+ *     const char *change = "overlap=on";
+ *     LK_TRY(lk_whatif_worth(base, &change, 1, &seconds, err));
  *     lk_whatif_end(base); */
 #ifndef LK_WHATIF_WHATIF_H
 #define LK_WHATIF_WHATIF_H
@@ -108,9 +109,9 @@ lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, s
 lk_status lk_whatif_try_update(const lk_whatif_base *base, const lk_graph *update,
                                lk_whatif_outcome *out, lk_error *err);
 void lk_whatif_outcome_free(lk_whatif_outcome *outcome);
-/* Seconds that "KEY=VALUE" takes off the step. */
-lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds,
-                          lk_error *err);
+/* Seconds that changes "KEY=VALUE" together take off the step. */
+lk_status lk_whatif_worth(const lk_whatif_base *base, const char *const *texts, int count,
+                          double *seconds, lk_error *err);
 
 /* Add to `seconds`, from events of one program: compute, exposed communication, communication
  * overlapped with compute. */

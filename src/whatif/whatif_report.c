@@ -315,8 +315,10 @@ static lk_status report_ask_all(struct answer *answer, size_t singles, size_t co
 
 static lk_status report_add_notes(struct answer *answer, lk_error *err) {
 	const char **notes = LK_ARRAY(&answer->arena, const char *, 4);
+	const char *scaled = lk_scaling_note(&answer->arena);
 	int count = 0;
-	if (!notes) return lk_oom(err);
+	if (!notes || !scaled) return lk_oom(err);
+	if (*scaled) notes[count++] = scaled;
 	if (answer->w.traced) {
 		notes[count++] = "measured times are scaled by the ratio of the models; nothing is priced "
 						 "anew that was measured";

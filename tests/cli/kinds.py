@@ -102,6 +102,26 @@ def optimizing(trace, at, _):
         trace.work("add", at + 160 + 50 * i, 5, at + 166 + 50 * i, 5)
 
 
+def loading(trace, at, _):
+    """A loader that stacks of Python show."""
+    trace.host("python_function", "torch/utils/data/dataloader.py(631): __next__", at, 600)
+    trace.work("first", at + 620, 5, at + 630, 350)
+
+
+def recompiled():
+    """torch.compile in the midst of a run."""
+    trace = Trace()
+    for number in range(3):
+        at = 3000 * number + (20000 if number > 1 else 0)
+        late = 21500 if number == 1 else 20
+        trace.step(number, at, 23000 if number == 1 else 3000)
+        trace.work("first", at, 5, at + 10, 1400)
+        if number == 1:
+            trace.host("cpu_op", "compile_fx_inner (dynamo_timed)", at + 1450, 20000)
+        trace.work("second", at + late, 5, at + late + 1405, 1400)
+    return trace
+
+
 def outside(trace, at, _):
     """Nothing says what the host does for 2 ms."""
     trace.work("first", at, 5, at + 10, 400)
@@ -110,6 +130,12 @@ def outside(trace, at, _):
 
 def computing(trace, at, _):
     trace.work("first", at, 5, at + 10, 970)
+
+
+def healthy(trace, at, _):
+    """A product at three quarters of the peak, with a gap of 1 %."""
+    trace.host("cpu_op", "aten::mm", at, 20, **{"Input Dims": [[8192, 8192]] * 2, "Input type": ["c10::BFloat16"] * 2})
+    trace.work("first", at + 2, 5, at + 15, 1485)
 
 
 def ranges():
@@ -133,7 +159,7 @@ def slow():
 KINDS = {"compiled": compiled, "first_launch": first_launch, "captured": captured, "allocating": lambda: steps(allocating),
          "allocating_once": lambda: steps(allocating_once), "pageable": lambda: copying("Pageable"), "pinned": lambda: copying("Pinned"),
          "preparing": lambda: steps(preparing), "awaiting": lambda: steps(awaiting),
-         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "ranges": ranges, "computing": lambda: steps(computing)}
+         "optimizing": lambda: steps(optimizing), "outside": lambda: steps(outside, length=3000), "slow": slow, "loading": lambda: steps(loading), "recompiled": recompiled, "ranges": ranges, "healthy": lambda: steps(healthy, length=1500), "computing": lambda: steps(computing)}
 
 for name, make in KINDS.items():
     trace = make()

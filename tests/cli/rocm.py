@@ -1,4 +1,4 @@
-"""Writes one run as each of AMD's profilers does: python3 rocm.py FILE FORM [GPUS]. Three steps of 10 ms, marked by ranges: a
+"""Writes one run as each of AMD's profilers does: python3 rocm.py FILE FORM [GPUS [PROCESSES]], the last of sdk and rocpd. Three steps of 10 ms, marked by ranges: a
 product of 4 ms, an all-reduce of 3 ms on another stream, a copy of 1 ms. FORM is
 
     sdk      rocprofv3's JSON (ROCm/rocprofiler-sdk, source/lib/output/generateJSON.cpp)
@@ -32,7 +32,7 @@ def run(gpus):
     return out
 
 
-def sdk(path, events):
+def sdk(path, events, processes):
     kinds = [{"kind": "NONE", "operations": []}, {"kind": "HIP_RUNTIME_API", "operations": []},
              {"kind": "MARKER_CORE_API", "operations": ["roctxThreadRangeA"]}, {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_NONE", "MEMORY_COPY_DEVICE_TO_HOST"]}]
     records = {"kernel_dispatch": [], "hip_api": [], "marker_api": [], "memory_copy": []}
@@ -57,7 +57,7 @@ def sdk(path, events):
             {"id": {"handle": 7}, "type": 2, "product_name": "AMD Instinct MI300X", "cu_count": 304}],
             "kernel_symbols": [{"kernel_id": 1, "formatted_kernel_name": GEMM}, {"kernel_id": 2, "kernel_name": RCCL}],
             "strings": {"buffer_records": kinds, "marker_api": markers}, "buffer_records": records}
-    json.dump({"rocprofiler-sdk-tool": [tool]}, open(path, "w"))
+    json.dump({"rocprofiler-sdk-tool": [tool] * processes}, open(path, "w"))
 
 
 def chrome(path, events):
@@ -81,8 +81,7 @@ def database(path):
     return sqlite3.connect(path)
 
 
-def rocpd(path, events, schema):
-    db, u = database(path), "_00000a1b"
+def rocpd(db, events, schema, u="_00000a1b"):
     strings, stamps = {}, []
 
     def text(value):
@@ -105,7 +104,7 @@ def rocpd(path, events, schema):
             "workgroup_size_z" INTEGER, "grid_size_x" INTEGER, "grid_size_y" INTEGER, "grid_size_z" INTEGER, "event_id" INTEGER);
         CREATE TABLE rocpd_memory_copy{u} ("id" INTEGER PRIMARY KEY, {where}, {when}, "name_id" INTEGER, "dst_agent_id" INTEGER, "src_agent_id" INTEGER, "size" INTEGER, "event_id" INTEGER);
         CREATE TABLE rocpd_region{u} ("id" INTEGER PRIMARY KEY, {where}, {when}, "name_id" INTEGER, "event_id" INTEGER);
-        CREATE VIEW kernels AS SELECT * FROM rocpd_kernel_dispatch{u};''')
+        CREATE VIEW IF NOT EXISTS kernels AS SELECT * FROM rocpd_kernel_dispatch{u};''')
     if schema == 4:
         db.executescript(f'''
             CREATE TABLE rocpd_timestamp{u} ("id" INTEGER PRIMARY KEY, "value" BIGINT);
@@ -165,5 +164,12 @@ def rpd(path, events):
 
 if __name__ == "__main__":
     target, form = sys.argv[1:3]
-    work = run(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    {"sdk": sdk, "chrome": chrome, "rpd": rpd, "rocpd3": lambda p, e: rocpd(p, e, 3), "rocpd4": lambda p, e: rocpd(p, e, 4)}[form](target, work)
+    work, processes = run(int(sys.argv[3]) if len(sys.argv) > 3 else 1), int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    if form in ("chrome", "rpd"):
+        {"chrome": chrome, "rpd": rpd}[form](target, work)
+    elif form == "sdk":
+        sdk(target, work, processes)
+    else:
+        opened = database(target)
+        for process in range(processes):
+            rocpd(opened, work, int(form[-1]), f"_0000{process:02}1b")

@@ -326,6 +326,25 @@ class Api(unittest.TestCase):
                              cwd="tests/data")
         self.assertEqual(job["answer"], json.loads(ran.stdout))
 
+    def test_explain_of_logs_and_of_two_runs(self):
+        """A log, and two runs, which are compared: as the program answers, and each with a page."""
+        line = "iteration %d/ 100 | elapsed time per iteration (ms): 3525.0 | global batch size: 32 |\n"
+        log = "".join(line % i for i in range(1, 31)).encode()
+        runs = [read_file("tests/data/trace_before.json"), read_file("tests/data/trace_after.json")]
+        for files in ([("run.log", log)], [("before.json", runs[0]), ("after.json", runs[1])]):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in files:
+                    with open(os.path.join(folder, name), "wb") as file:
+                        file.write(content)
+                ran = subprocess.run([os.path.abspath(PROGRAM), "explain", *(name for name, _ in files), "-o", "json"],
+                                     capture_output=True, cwd=folder)
+            job = self.server.job(self.server.upload(files))
+            self.assertEqual(job["state"], "done", job)
+            self.assertEqual(job["answer"], json.loads(ran.stdout))
+            page = self.server.job(self.server.upload(files, path="/api/v1/explain?form=report"))
+            self.assertEqual(page["state"], "done", page)
+            self.assertIn("panels", page["answer"])
+
     def test_explain_refused(self):
         for files, options, where in (([("x.json", b"{}")], None, "x.json"), ([("x.json", b"")], None, "x.json"),
                                       ([("x.bin", bytes(range(256)))], None, "x.bin"), ([("a", b"{"), ("a", b"{")], None, "a"),

@@ -304,6 +304,7 @@ static void test_marked(void **state) {
 	size_t size;
 	lk_predict_defaults(&request);
 	request.model = "llama3.1-8b", request.gpu = "h100-sxm", request.gpus = 8;
+	request.measured = "90 s";
 	assert_int_equal(lk_predict(&request, &answer, &err), LK_OK);
 	assert_null(answer->failed_check);
 	setenv("LOCKSTEP_CHECKS", "fail", 1);
@@ -320,6 +321,15 @@ static void test_marked(void **state) {
 		if (here >> 44 == 5 || here >> 44 == 7)
 			assert_int_not_equal(here, ((const uint64_t *)(const void *)marked)[i]);
 	}
+	const lk_expected *came = copy->expected, *went = marked->expected;
+	assert_non_null(came);
+	assert_string_equal(came->verdict, went->verdict);
+	assert_true(went->suspect_count > 0 && came->suspect_count == went->suspect_count);
+	for (int i = 0; i < went->suspect_count; i++) {
+		assert_string_equal(came->suspects[i].check, went->suspects[i].check);
+		assert_true(came->suspects[i].share == went->suspects[i].share);
+	}
+	assert_string_equal(came->compared[0].label, went->compared[0].label);
 	free(bytes);
 	lk_predict_free(copy);
 	lk_predict_free(marked);

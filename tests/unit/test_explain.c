@@ -423,7 +423,7 @@ static void test_critical_path(void **state) {
 	assert_int_equal(lk_stream_slurp(path, 1 << 20, &text, &size, &err), LK_OK);
 	assert_non_null(strstr(text, "critical path\n"));
 	assert_non_null(strstr(text, "89.5 %  computation"));
-	if (explanation->stall_count) lk_explain_set_gain(explanation, 0, 1e-9, "launch=graphs");
+	if (explanation->stall_count) lk_explain_set_gain(explanation, 0, 1e-9, 1e-9, "launch=graphs");
 	assert_true(!explanation->stall_count || explanation->stalls[0].gain_s == 1e-9);
 	free(text);
 	unlink(path);

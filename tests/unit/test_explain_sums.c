@@ -1,7 +1,8 @@
 /* What must hold of every explanation, whatever the trace: parts add up to steps, the critical path
- * is no longer than its step, waiting and transfer are the communication, no remedy gains more than
- * the step, or of what cannot be simulated more than its stall and the critical path have, the best
- * action comes first. Asked of the tests' own traces and of all public
+ * is no longer than its step and has no more of a device's work or waiting than the devices do,
+ * waiting and transfer are the communication, no remedy gains more than the step, or of what cannot
+ * be simulated more than its stall and the critical path have, gains add up to no more than the time
+ * that is not computed, the best action comes first. Asked of the tests' own traces and of all public
  * ones. */
 #include <dirent.h>
 #include <math.h>
@@ -80,8 +81,57 @@ static void check_path(const lk_explanation *explanation, int64_t communication_
 	HOLDS(communication <= (double)communication_ns * 1e-9 + ROUNDING_S);
 }
 
+/* What an action adds to the others; of work done once, what vanishes when warm. */
 static double most_gain(const lk_explain_stall *stall) {
-	return isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
+	return strcmp(stall->kind, "one-off") == 0 ? stall->most_s : stall->adds_s;
+}
+
+/* Gains together take no more than what the devices do not compute, and of computing what slow
+ * kernels lose; none is of work done once. */
+static void check_gains(const lk_explanation *explanation) {
+	double adds = 0, slow = 0, whole = 0, compute = 0;
+	for (int i = 0; i < explanation->rank_count; i++) {
+		whole += (double)explanation->ranks[i].kernel_time_ns;
+		compute += (double)explanation->ranks[i].compute_ns;
+	}
+	for (int i = 0; i < explanation->stall_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[i];
+		adds += stall->adds_s;
+		if (strcmp(stall->kind, "slow kernel") == 0) slow += stall->adds_s;
+		HOLDS(strcmp(stall->kind, "one-off") != 0 || stall->adds_s == 0);
+		HOLDS(stall->adds_s >= 0 &&
+		      stall->adds_s <= (isnan(stall->gain_s) ? stall->most_s : stall->gain_s) + ROUNDING_S);
+	}
+	if (!explanation->kernels) return;
+	HOLDS(adds - slow <= (1 - compute / whole) * explanation->step_s * (1 + 1e-6) + ROUNDING_S);
+	HOLDS(slow <= compute / whole * explanation->step_s * (1 + 1e-6) + ROUNDING_S);
+}
+
+static double seconds_of_path(const lk_explanation *explanation, const char *kind) {
+	const lk_critical_path *path = &explanation->critical;
+	double sum = 0;
+	for (int i = 0; i < path->part_count; i++)
+		if (strncmp(path->parts[i].kind, kind, strlen(kind)) == 0) sum += path->parts[i].seconds;
+	return sum;
+}
+
+/* The path has no more of computing, copying and waiting than the devices do in its step, all ranks
+ * together. */
+static void check_path_parts(const lk_explanation *explanation) {
+	double compute = 0, memory = 0, idle = 0, exposed = 0;
+	for (int i = 0; i < explanation->rank_count; i++)
+		memory += (double)explanation->ranks[i].memory_ns * 1e-9;
+	for (int i = 0; i < explanation->step_rows; i++) {
+		const lk_explain_step *step = &explanation->steps[i];
+		if (step->number != explanation->critical.step) continue;
+		compute += (double)step->compute_ns * 1e-9;
+		exposed += (double)(step->exposed_communication_ns + step->exposed_memory_ns) * 1e-9;
+		idle += (double)step->idle_ns * 1e-9;
+	}
+	double slack = 0.02 * explanation->critical.step_s; /* of its work that the next step runs */
+	HOLDS(seconds_of_path(explanation, "computation") <= compute + slack);
+	HOLDS(seconds_of_path(explanation, "copies") <= memory + slack);
+	HOLDS(seconds_of_path(explanation, "device: waiting") <= idle + exposed + slack);
 }
 
 static double share_of_path(const lk_explanation *explanation, const char *kind) {
@@ -136,6 +186,8 @@ static void check_trace(const char *trace, const char *steps) {
 	check_steps(explanation);
 	check_path(explanation, check_communication(explanation));
 	check_stalls(explanation);
+	check_gains(explanation);
+	if (explanation->critical.part_count) check_path_parts(explanation);
 	HOLDS(explanation->caveat_count <= explanation->warning_count);
 	lk_explain_free(explanation);
 }

@@ -246,6 +246,7 @@ static bool depends(const lk_lifted *lifted, const lk_lifted_op *op, const lk_li
 static void test_hand_over(void **state) {
 	(void)state;
 	struct made m = make_capture();
+	add(&m, LK_EVENT_NOTE, m.main, "ProfilerStep#0", 0, 1300, 0);
 	add(&m, LK_EVENT_OP, m.main, "forward", 0, 100, 0);
 	launch(&m, m.main, m.compute, 50, 57, 20);
 	add(&m, LK_EVENT_OP, m.worker, "autograd::engine::evaluate_function: X", 400, 600, 0);
@@ -278,6 +279,7 @@ static void test_hand_over(void **state) {
 static void test_sync(void **state) {
 	(void)state;
 	struct made m = make_capture();
+	add(&m, LK_EVENT_NOTE, m.main, "ProfilerStep#0", 0, 400, 0);
 	add(&m, LK_EVENT_OP, m.main, "item", 0, 400, 0);
 	launch(&m, m.main, m.compute, 10, 17, 300);
 	add(&m, LK_EVENT_RUNTIME, m.main, "cudaStreamSynchronize", 30, 295, 99);
@@ -304,6 +306,7 @@ static void test_stream_waits(void **state) {
 	(void)state;
 	struct made m = make_capture();
 	uint32_t comm = lk_capture_lane(m.c, true, 0, 33);
+	add(&m, LK_EVENT_NOTE, m.main, "ProfilerStep#0", 0, 600, 0);
 	add(&m, LK_EVENT_OP, m.main, "work", 0, 100, 0);
 	launch(&m, m.main, m.compute, 10, 17, 500);
 	add(&m, LK_EVENT_RUNTIME, m.main, "cudaLaunchKernel", 15, 2, 700);

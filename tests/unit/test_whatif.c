@@ -485,13 +485,17 @@ static void lists_are_values_to_try(void **state) {
 static void remedies_have_a_worth(void **state) {
 	(void)state;
 	struct lk_fixture f;
-	double seconds = 0;
+	static const char *const half[] = {"op:gemm=0.5x", "host=0.5x"}, *const same = "scale=1",
+							 *const nonsense = "nonsense";
+	double seconds = 0, both = 0;
 	begin(&f, &usual);
-	ok(lk_whatif_worth(f.base, "op:gemm=0.5x", &seconds, &f.err), &f.err);
+	ok(lk_whatif_worth(f.base, half, 1, &seconds, &f.err), &f.err);
 	assert_true(seconds > 0 && seconds < lk_whatif_base_seconds(f.base));
-	ok(lk_whatif_worth(f.base, "scale=1", &seconds, &f.err), &f.err);
+	ok(lk_whatif_worth(f.base, half, 2, &both, &f.err), &f.err);
+	assert_true(both >= seconds);
+	ok(lk_whatif_worth(f.base, &same, 1, &seconds, &f.err), &f.err);
 	assert_true(seconds == 0);
-	assert_int_equal(lk_whatif_worth(f.base, "nonsense", &seconds, &f.err), LK_ERR_INPUT);
+	assert_int_equal(lk_whatif_worth(f.base, &nonsense, 1, &seconds, &f.err), LK_ERR_INPUT);
 	end(&f);
 }
 

@@ -239,8 +239,9 @@ static void overlap_hides_reductions(void **state) {
 	begin(&f, &(struct times){5, 100, 80, 0, true, false});
 	about(with(&f, ""), 5 + 8 * 100 + 4 * 80 + 50);
 	about(with(&f, "overlap=on"), 5 + 8 * 100 + 80 + 50);
+	static const char *const overlap = "overlap=on";
 	double worth;
-	ok(lk_whatif_worth(f.base, "overlap=on", &worth, &f.err), &f.err);
+	ok(lk_whatif_worth(f.base, &overlap, 1, &worth, &f.err), &f.err);
 	about(worth * 1e6, 3 * 80);
 	end(&f);
 	begin(&f, &(struct times){5, 100, 80, 0, false, false});

@@ -40,4 +40,5 @@ const lk_constants lk_default_constants = {
 	.graph_expert_efficiency = 1,
 	.network_call_s = 30e-6,
 	.network_beside = .8,
+	.network_factor = 1,
 };

@@ -70,6 +70,7 @@ typedef struct lk_constants {
 	double network_call_s;          /* a collective of a step over one of a test: its launch, late
 	                                   members */
 	double network_beside;          /* relative slowdown of communication while kernels run */
+	double network_factor;          /* on the time of all of them */
 	double flash_share;             /* attention_share of FlashAttention's kernels */
 	lk_attention_kernel attention;  /* whose kernel */
 	bool narrow_attention;          /* its products run in 8 bits */

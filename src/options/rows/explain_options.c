@@ -24,6 +24,9 @@ static const lk_option options[] = {
 	{TEXT("job", job, "TEXT|FILE",
 	 "the job that ran, as predict reads it: \"llama3.1-8b --gpu h100-sxm --gpus 8 --tp 2\", or a "
 	 "file; compares the step with the predicted one, part by part")},
+	{TEXT("calibrated", calibrated, "FILE",
+	 "with --job: write the factors on times of kernels, links and host that the measured step "
+	 "gives, for --calibration of predict, plan, rent and whatif"), WITH("job")},
 
 	{GROUP("Energy, where the GPU is known")
 	 PUE_ROW},

@@ -183,8 +183,8 @@ static const lk_option options[] = {
 	 "of a run of this job: 7.2 s, 200 tok/s/gpu, 31 % MFU, 73 GiB reserved, several with commas, "
 	 "or its log: is it as expected, and if not, which change explains it?")},
 	{TEXT("calibrated", calibrated, "FILE",
-	 "write a factor on kernels and host with which this job takes what was measured, for "
-	 "--calibration of predict, plan, rent and whatif"), WITH("measured")},
+	 "write the factors on times of kernels, links and host with which this job takes what was "
+	 "measured, for --calibration of predict, plan, rent and whatif"), WITH("measured")},
 	{OUT_FILE_OF("trace", trace, "FILE", "timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{TEXT("trace-ranks", trace_ranks, "RANKS",
 	 "ranks in the timeline; default the first of each stage"), WITH("trace html")},

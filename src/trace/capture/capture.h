@@ -221,6 +221,9 @@ void lk_capture_empty(lk_capture *capture);
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
 /* Note that the file is damaged in `places` places; what was there is left out. */
 void lk_capture_damage(lk_capture *capture, uint64_t places, const char *fmt, ...) LK_PRINTF(3, 4);
+/* Before finishing: make each device that ran kernels a rank of its own, with the processes that
+ * launched them, as captures that follow; likewise of those that follow already. Sets `parts`. */
+lk_status lk_capture_split(lk_capture *capture, lk_error *err);
 /* Sort, nest and join the events. Times then count from the first event. */
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
 

@@ -265,7 +265,10 @@ lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out
 	if (!out->count) LK_TRY(between_loads(capture, last, out, err));
 	if (!out->count) LK_TRY(between_optimizers(capture, true, first, out, err));
 	if (!out->count) LK_TRY(between_optimizers(capture, false, first, out, err));
-	if (!out->count) return steps_add(out, LK_NONE, 0, first, last, err);
+	if (!out->count) { /* the whole trace is one */
+		lk_capture_step whole = lk_capture_whole(capture);
+		return steps_add(out, LK_NONE, 0, whole.start_ns, whole.end_ns, err);
+	}
 	lk_sort(out->at, out->count, sizeof *out->at, steps_by_start);
 	drop_repeated_steps(out);
 	return LK_OK;

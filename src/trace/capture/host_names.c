@@ -24,6 +24,10 @@ static const struct host_name host_names[] = {
 	{"data_loading", BEGINS, LK_HOST_LOADS, NULL},
 	{"load_data", HAS, LK_HOST_LOADS, NULL},
 	{"load_batch", HAS, LK_HOST_LOADS, NULL},
+	{"get_batch", HAS, LK_HOST_LOADS, NULL},
+	{"next_batch", HAS, LK_HOST_LOADS, NULL},
+	{"fetch_batch", HAS, LK_HOST_LOADS, NULL},
+	{"data loading", HAS, LK_HOST_LOADS, NULL},
 	{"IteratorGetNext", HAS, LK_HOST_LOADS, NULL},    /* tf.data */
 	{"block_until_ready", HAS, LK_HOST_AWAITS, NULL}, /* JAX */
 	{"BlockHostUntil", HAS, LK_HOST_AWAITS, NULL},
@@ -42,11 +46,21 @@ static const struct host_name host_names[] = {
 	{"cublasCreate", BEGINS, LK_HOST_ONCE, NULL},
 	{"cudnnCreate", BEGINS, LK_HOST_ONCE, NULL},
 	{"ncclCommInit", BEGINS, LK_HOST_ONCE, NULL},
+	{"cusolverDnCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"cusparseCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"rocblas_create", BEGINS, LK_HOST_ONCE, NULL},
+	{"rocblas_initialize", BEGINS, LK_HOST_ONCE, NULL},
+	{"miopenCreate", BEGINS, LK_HOST_ONCE, NULL},
+	{"cudnnFind", BEGINS, LK_HOST_ONCE, NULL}, /* tries all algorithms */
+	{"miopenFind", BEGINS, LK_HOST_ONCE, NULL},
+	{"Module Loading", HAS, LK_HOST_ONCE, NULL},
+	{"Function Loading", HAS, LK_HOST_ONCE, NULL},
 	{"nvrtc", HAS, LK_HOST_ONCE, NULL},
 	{"hiprtc", HAS, LK_HOST_ONCE, NULL},
 	{"autotun", HAS, LK_HOST_ONCE, NULL},
 	{"warmup", HAS, LK_HOST_ONCE, "step"},
 	{"warm_up", HAS, LK_HOST_ONCE, "step"},
+	{"dynamo_timed", HAS, LK_HOST_ONCE, NULL}, /* all of torch.compile's own work */
 	{"compil", HAS, LK_HOST_ONCE, "compiled"}, /* "Torch-Compiled Region" runs */
 	{"MallocAsync", HAS, 0, NULL},             /* from a pool */
 	{"FreeAsync", HAS, 0, NULL},
@@ -55,6 +69,9 @@ static const struct host_name host_names[] = {
 	{"hipExtMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},
 	{"cuMemAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
 	{"cuMemCreate", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cuMemMap", BEGINS, LK_HOST_ALLOCATES, NULL}, /* of segments that grow */
+	{"cuMemSetAccess", BEGINS, LK_HOST_ALLOCATES, NULL},
+	{"cuMemUnmap", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
 	{"cudaHostAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
 	{"hipHostAlloc", BEGINS, LK_HOST_ALLOCATES, NULL},
 	{"hipHostMalloc", BEGINS, LK_HOST_ALLOCATES, NULL},

@@ -26,15 +26,20 @@ static lk_status read_events(lk_stream *in, lk_trace_kind kind, const char *path
 	switch (kind) {
 	case LK_TRACE_DATABASE:
 		LK_TRY(check_file(in, path, "a database", err));
-		return read_database(path, limits, capture, err);
-	case LK_TRACE_ROCPROF: return lk_rocprof_read(in, limits, capture, err);
+		LK_TRY(read_database(path, limits, capture, err));
+		return lk_capture_split(capture, err);
+	case LK_TRACE_ROCPROF:
+		LK_TRY(lk_rocprof_read(in, limits, capture, err));
+		return lk_capture_split(capture, err);
 	case LK_TRACE_RECORDING:
 		LK_TRY(check_file(in, path, "a recording", err));
 		return lk_recording_read(path, limits, capture, err);
 	case LK_TRACE_XPLANE: return lk_xplane_read(in, limits, capture, err);
 	case LK_TRACE_TIMELINE:
 	case LK_TRACE_PERFETTO: return lk_timeline_read(in, kind, limits, capture, err);
-	default: return lk_kineto_read(in, limits, capture, err);
+	default:
+		LK_TRY(lk_kineto_read(in, limits, capture, err));
+		return lk_capture_split(capture, err);
 	}
 }
 

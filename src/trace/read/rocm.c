@@ -1,11 +1,7 @@
-/* rocm.c: work and calls as AMD's profilers see them, put into a capture: of several devices the
- * one with most kernels. */
+/* rocm.c: work and calls as AMD's profilers see them, put into a capture. */
 #include "base/text.h"
 #include "trace/read/rocm_internal.h"
-#include "base/noun.h"
-#include "base/sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LAST_NS (INT64_C(1) << 61)
@@ -15,7 +11,7 @@ lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out) {
 }
 
 static lk_status rocm_check_room(const lk_rocm *rocm) {
-	return lk_capture_room(rocm->capture, rocm->limits, rocm->work.count, rocm->err);
+	return lk_capture_room(rocm->capture, rocm->limits, 0, rocm->err);
 }
 
 bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end_ns) {
@@ -26,21 +22,18 @@ bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end
 	return good;
 }
 
-lk_status lk_rocm_add_work(lk_rocm *rocm, int64_t device, int64_t stream, const lk_event *event) {
-	LK_TRY(rocm_check_room(rocm));
-	if (!lk_push(&rocm->work)) return lk_oom(rocm->err);
-	*lk_last(&rocm->work) = (struct lk_rocm_work){*event, device, stream};
-	return LK_OK;
-}
-
 static lk_status rocm_add(lk_rocm *rocm, lk_event event, uint32_t lane) {
 	if (lane == LK_NONE) return lk_oom(rocm->err);
 	event.lane = lane;
 	return lk_capture_add(rocm->capture, &event) == LK_NONE ? lk_oom(rocm->err) : LK_OK;
 }
 
+lk_status lk_rocm_add_work(lk_rocm *rocm, int64_t device, int64_t stream, const lk_event *event) {
+	LK_TRY(rocm_check_room(rocm));
+	return rocm_add(rocm, *event, lk_capture_lane(rocm->capture, true, device, stream));
+}
+
 lk_status lk_rocm_add_call(lk_rocm *rocm, int64_t process, int64_t thread, const lk_event *event) {
-	if (rocm->process >= 0 && process != rocm->process) return LK_OK;
 	LK_TRY(rocm_check_room(rocm));
 	return rocm_add(rocm, *event, lk_capture_lane(rocm->capture, false, process, thread));
 }
@@ -71,44 +64,12 @@ const char *lk_rocm_copy_name(const char *operation) {
 	return "Memcpy (Unknown)";
 }
 
-LK_ORDER_BY(rocm_by_device, struct lk_rocm_work, device)
-
-/* The range of the work, sorted by device, of the device with most kernels. */
-static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {
-	size_t most = 0;
-	int devices = 0;
-	*begin = *end = 0;
-	lk_sort(rocm->work.at, rocm->work.count, sizeof *rocm->work.at, rocm_by_device);
-	for (size_t i = 0, from = 0; i < rocm->work.count; from = i) {
-		size_t kernels = 0;
-		for (; i < rocm->work.count && rocm->work.at[i].device == rocm->work.at[from].device; i++)
-			kernels += rocm->work.at[i].event.kind == LK_EVENT_KERNEL;
-		devices += kernels > 0;
-		if (kernels < most || (kernels == most && from > 0)) continue;
-		most = kernels;
-		*begin = from;
-		*end = i;
-	}
-	if (devices > 1)
-		lk_capture_warn(
-			rocm->capture,
-			"the file holds the work of %d %s; read is device %lld, which has most kernels",
-			devices, lk_noun(devices, "device", "devices"),
-			(long long)rocm->work.at[*begin].device);
-}
-
 lk_status lk_rocm_finish(lk_rocm *rocm) {
-	size_t begin, end;
-	rocm_choose(rocm, &begin, &end);
-	for (size_t i = begin; i < end; i++) {
-		const struct lk_rocm_work *work = &rocm->work.at[i];
-		LK_TRY(rocm_add(rocm, work->event,
-		                lk_capture_lane(rocm->capture, true, work->device, work->stream)));
-	}
 	if (rocm->strange)
 		lk_capture_damage(rocm->capture, rocm->strange,
 		                  "events whose start or end is not a time, left out: %llu",
 		                  (unsigned long long)rocm->strange);
+	rocm->strange = 0;
 	if (rocm->capture->count) return LK_OK;
 	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds no kernels, calls or ranges");
 	return lk_hint(rocm->err,
@@ -116,6 +77,11 @@ lk_status lk_rocm_finish(lk_rocm *rocm) {
 	               "--marker-trace`");
 }
 
-void lk_rocm_free(lk_rocm *rocm) {
-	lk_vec_free(&rocm->work);
+lk_status lk_rocm_next(lk_rocm *rocm) {
+	if (!rocm->capture->count) return LK_OK;
+	LK_TRY(lk_rocm_finish(rocm));
+	lk_capture *next = lk_capture_new(rocm->capture->path, rocm->capture->format);
+	if (!next) return lk_oom(rocm->err);
+	rocm->capture = rocm->capture->next = next;
+	return LK_OK;
 }

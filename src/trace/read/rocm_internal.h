@@ -1,21 +1,13 @@
-/* rocm_internal.h: shared by the readers of AMD's profilers: device work is kept apart until the
- * end, since a file may hold several devices and a capture is of one rank. */
+/* rocm_internal.h: shared by the readers of AMD's profilers. */
 #ifndef LK_TRACE_READ_ROCM_INTERNAL_H
 #define LK_TRACE_READ_ROCM_INTERNAL_H
 
 #include "trace/read/read.h"
 
-struct lk_rocm_work {
-	lk_event event; /* its lane is added at the end */
-	int64_t device, stream;
-};
-
 typedef struct lk_rocm {
 	lk_capture *capture;
 	const lk_read_limits *limits;
 	lk_error *err;
-	LK_VEC(struct lk_rocm_work) work;
-	int64_t process; /* the process whose calls are read; -1: all */
 	uint64_t strange;
 } lk_rocm;
 
@@ -30,9 +22,9 @@ bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end
 bool lk_rocm_domain(const char *domain, lk_event_kind *kind);
 /* "MEMORY_COPY_HOST_TO_DEVICE" is "Memcpy HtoD". */
 const char *lk_rocm_copy_name(const char *operation);
-/* Put the device with most kernels into the capture; the others are left out, with a warning.
- * Releases what was kept. */
+/* Another process follows: finish the capture unless it is empty, and begin one that follows it. */
+lk_status lk_rocm_next(lk_rocm *rocm);
+/* Note the damage. An empty capture is an error. */
 lk_status lk_rocm_finish(lk_rocm *rocm);
-void lk_rocm_free(lk_rocm *rocm);
 
 #endif

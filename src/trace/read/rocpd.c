@@ -2,8 +2,7 @@
  *
  * rocprofv3 --output-format rocpd (ROCm/rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd,
  * rocpd_tables.sql; schema 3 has times in the rows, schema 4 numbers of rows of rocpd_timestamp and
- * of rocpd_track): a set of tables per process, whose names end alike; the set with most kernels is
- * read. A kernel and the call that launched it share the stack_id of their rows of rocpd_event.
+ * of rocpd_track): a set of tables per process, whose names end alike; each is a rank. A kernel and the call that launched it share the stack_id of their rows of rocpd_event.
  *
  * rocmProfileData (ROCm/rocmProfileData, rocpd_python/rocpd/schema_data): rocpd_op has the work of
  * devices, rocpd_api the calls, rocpd_api_ops joins them. */
@@ -11,7 +10,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/noun.h"
 #include "base/sort.h"
 #include "trace/read/database.h"
 #include "trace/read/rocm_internal.h"
@@ -219,33 +217,9 @@ static lk_status rocpd_count(void *context, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-/* Find the name ending of the tables with most kernels. */
-static lk_status rocpd_choose(struct rocpd *reader) {
-	static const char begins[] = "rocpd_kernel_dispatch";
-	static const char *const id[LK_DATABASE_COLUMNS] = {"id"};
-	char table[128];
-	bool found = true;
-	int64_t most = -1;
-	int sets = 0;
-	for (int i = 0; i < 1024; i++) {
-		LK_TRY(lk_database_table(&reader->db, begins, i, table, sizeof table, &found));
-		if (!found) break;
-		reader->rows = 0;
-		LK_TRY(lk_database_scan(&reader->db, table, id, rocpd_count, reader));
-		sets += reader->rows > 0;
-		if (reader->rows <= most) continue;
-		most = reader->rows;
-		lk_copy(reader->suffix, sizeof reader->suffix, table + strlen(begins));
-	}
-	if (sets > 1)
-		lk_capture_warn(reader->rocm.capture,
-		                "the database holds %d %s; read is the one with most kernels", sets,
-		                lk_noun(sets, "process", "processes"));
-	return LK_OK;
-}
-
-static lk_status rocpd_read_v3(struct rocpd *reader) {
-	LK_TRY(rocpd_choose(reader));
+static lk_status rocpd_read_process(struct rocpd *reader) {
+	reader->strings.count = reader->symbols.count = reader->stacks.count = 0;
+	reader->domains.count = reader->times.count = reader->tracks.count = 0;
 	LK_TRY(rocpd_scan(reader, "rocpd_string", string_columns, rocpd_read_string));
 	rocpd_sort(&reader->strings);
 	LK_TRY(rocpd_scan(reader, "rocpd_info_agent", agent_columns, rocpd_read_agent));
@@ -261,6 +235,27 @@ static lk_status rocpd_read_v3(struct rocpd *reader) {
 	LK_TRY(rocpd_scan(reader, "rocpd_kernel_dispatch", kernel_columns, rocpd_read_kernel));
 	LK_TRY(rocpd_scan(reader, "rocpd_memory_copy", copy_columns, rocpd_read_copy));
 	return rocpd_scan(reader, "rocpd_region", region_columns, rocpd_read_region);
+}
+
+/* Each set of tables with kernels is a process; without any, the first set is read. */
+static lk_status rocpd_read_v3(struct rocpd *reader) {
+	static const char begins[] = "rocpd_kernel_dispatch";
+	static const char *const id[LK_DATABASE_COLUMNS] = {"id"};
+	enum { PROCESSES = 1024 };
+	char table[128];
+	bool found = true;
+	for (int i = 0; i < PROCESSES; i++) {
+		LK_TRY(lk_database_table(&reader->db, begins, i, table, sizeof table, &found));
+		if (!found) break;
+		reader->rows = 0;
+		LK_TRY(lk_database_scan(&reader->db, table, id, rocpd_count, reader));
+		if (i == 0) lk_copy(reader->suffix, sizeof reader->suffix, table + strlen(begins));
+		if (!reader->rows) continue;
+		lk_copy(reader->suffix, sizeof reader->suffix, table + strlen(begins));
+		LK_TRY(lk_rocm_next(&reader->rocm));
+		LK_TRY(rocpd_read_process(reader));
+	}
+	return reader->rocm.capture->count ? LK_OK : rocpd_read_process(reader);
 }
 
 /* ---- rocmProfileData ---- */
@@ -347,7 +342,7 @@ lk_status lk_rocpd_read(const char *path, const lk_read_limits *limits, lk_captu
                         lk_error *err) {
 	struct rocpd *reader = calloc(1, sizeof *reader);
 	if (!reader) return lk_oom(err);
-	reader->rocm = (lk_rocm){.capture = capture, .limits = limits, .err = err, .process = -1};
+	reader->rocm = (lk_rocm){.capture = capture, .limits = limits, .err = err};
 	capture->format = "rocpd SQLite";
 	lk_status status = lk_database_open(&reader->db, path, err);
 	if (status == LK_OK) status = rocpd_read_all(reader);
@@ -359,7 +354,6 @@ lk_status lk_rocpd_read(const char *path, const lk_read_limits *limits, lk_captu
 	lk_vec_free(&reader->times);
 	lk_vec_free(&reader->tracks);
 	lk_vec_free(&reader->launches);
-	lk_rocm_free(&reader->rocm);
 	free(reader);
 	return status;
 }

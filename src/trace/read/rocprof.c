@@ -198,24 +198,24 @@ static lk_status rocprof_read_tool(struct rocprof_tool *tool) {
 	return LK_OK;
 }
 
-/* Read, of several processes, the one with most kernels. */
-static lk_status rocprof_read_tools(lk_rocm *rocm, const lk_value *tools) {
-	struct rocprof_tool tool = {.rocm = rocm, .value = tools};
-	size_t most = 0;
-	for (size_t i = 0; tools->kind == LK_JSON_ARRAY && i < tools->count; i++) {
-		const lk_value *records = lk_json_get(&tools->items[i], "buffer_records");
-		size_t kernels = rocprof_list(records, "kernel_dispatch")->count;
-		if (i > 0 && kernels <= most) continue;
-		most = kernels;
-		tool.value = &tools->items[i];
-	}
-	if (tools->kind == LK_JSON_ARRAY && tools->count > 1)
-		lk_capture_warn(rocm->capture, "the file holds %zu %s; read is the one with most kernels",
-		                tools->count, lk_noun(tools->count, "process", "processes"));
+static lk_status rocprof_read_process(lk_rocm *rocm, const lk_value *value) {
+	struct rocprof_tool tool = {.rocm = rocm, .value = value};
 	lk_status status = rocprof_read_tool(&tool);
 	lk_vec_free(&tool.symbols);
 	lk_vec_free(&tool.markers);
 	return status;
+}
+
+/* Each process with kernels is a rank; without any, the first is read. */
+static lk_status rocprof_read_tools(lk_rocm *rocm, const lk_value *tools) {
+	if (tools->kind != LK_JSON_ARRAY) return rocprof_read_process(rocm, tools);
+	for (size_t i = 0; i < tools->count; i++) {
+		const lk_value *records = lk_json_get(&tools->items[i], "buffer_records");
+		if (!rocprof_list(records, "kernel_dispatch")->count) continue;
+		LK_TRY(lk_rocm_next(rocm));
+		LK_TRY(rocprof_read_process(rocm, &tools->items[i]));
+	}
+	return rocm->capture->count || !tools->count ? LK_OK : rocprof_read_process(rocm, tools->items);
 }
 
 /* ---- results.json ---- */
@@ -323,7 +323,7 @@ static lk_status rocprof_read_chrome(lk_rocm *rocm, const lk_value *events) {
 
 lk_status lk_rocprof_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                           lk_error *err) {
-	lk_rocm rocm = {.capture = capture, .limits = limits, .err = err, .process = -1};
+	lk_rocm rocm = {.capture = capture, .limits = limits, .err = err};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_value *document;
 	lk_status status = lk_json_document(&arena, in, &document, err);
@@ -333,7 +333,6 @@ lk_status lk_rocprof_read(lk_stream *in, const lk_read_limits *limits, lk_captur
 		               : rocprof_read_chrome(&rocm, rocprof_list(document, "traceEvents"));
 	}
 	if (status == LK_OK) status = lk_rocm_finish(&rocm);
-	lk_rocm_free(&rocm);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "io/json.h"
+#include "lockstep/diff.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/report.h"
@@ -125,6 +126,14 @@ lk_status lk_report_page(const char *title, const char *document, size_t size, F
  * kernels. */
 
 lk_status lk_report_pipeline(lk_report *writer, const lk_prediction *prediction, lk_error *err);
+
+/* ---- report_versus: a measured run beside its prediction. */
+
+/* The traced step over the predicted one, where there is one. */
+lk_status lk_report_traced_step(lk_report *writer, const lk_explanation *explanation,
+                                lk_error *err);
+lk_status lk_report_versus(lk_report *writer, const lk_versus *versus, lk_error *err);
+lk_status lk_report_expected(lk_report *writer, const lk_expected *expected, lk_error *err);
 
 /* ---- picture: the charts of a report's document as one picture. */
 

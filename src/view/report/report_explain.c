@@ -116,10 +116,9 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 		LK_ASSERT(explanation->actions[i] >= 0 &&
 		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
-		bool simulated = stall->gain_s > 0;
-		lk_format_seconds(simulated ? stall->gain_s : stall->most_s, text, sizeof text);
-		snprintf(headline, sizeof headline, "%s %s (%.40s): %.150s", simulated ? "gains" : "up to",
-		         text, stall->kind, stall->remedy);
+		lk_format_seconds(lk_action_worth(stall), text, sizeof text);
+		snprintf(headline, sizeof headline, "%s %s (%.40s): %.150s", lk_action_says(stall), text,
+		         stall->kind, stall->remedy);
 		lk_report_fact(writer, i ? "then" : "do first", headline);
 	}
 	lk_json_array_end(writer);
@@ -427,7 +426,9 @@ static lk_status explain_put_table(lk_report *writer, const lk_explanation *expl
 static lk_status explain_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_explanation *explanation = answer;
 	explain_put_verdict(writer, explanation);
+	if (explanation->versus) LK_TRY(lk_report_versus(writer, explanation->versus, err));
 	explain_put_waterfall(writer, explanation);
+	LK_TRY(lk_report_traced_step(writer, explanation, err));
 	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_STALLS, "Stalls, the worst first",
 	                         true, MOST_ROWS, err));
 	LK_TRY(explain_put_ranks(writer, explanation, err));

@@ -391,6 +391,7 @@ static lk_status put_phase_table(lk_report *writer, const lk_prediction *predict
 static lk_status predict_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_prediction *prediction = answer;
 	predict_put_verdict(writer, prediction);
+	if (prediction->expected) LK_TRY(lk_report_expected(writer, prediction->expected, err));
 	LK_TRY(predict_put_fixes(writer, prediction, err));
 	if (prediction->phases) {
 		put_phases(writer, prediction);

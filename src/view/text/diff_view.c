@@ -319,10 +319,14 @@ static const lk_answer_record finding_record = {
 
 #define CAUSE(member) LK_AT(lk_versus_cause, member)
 static const lk_answer_field cause_fields[] = {
-	{"cause", NULL, CAUSE(cause)},       {"what", NULL, CAUSE(what)},
-	{"option", NULL, CAUSE(option)},     {"check", NULL, CAUSE(check)},
-	{"share", NULL, CAUSE(share)},       {"step_time_s", NULL, CAUSE(step_time_s)},
-	{"time_off", NULL, CAUSE(time_off)}, {"work_off", NULL, CAUSE(work_off)},
+	{"cause", NULL, CAUSE(cause)},
+	{"what", "what", CAUSE(what)},
+	{"option", "options", CAUSE(option)},
+	{"check", "check", CAUSE(check)},
+	{"share", "likely", CAUSE(share), .shown = lk_percent},
+	{"step_time_s", "step", CAUSE(step_time_s), .shown = lk_format_seconds},
+	{"time_off", NULL, CAUSE(time_off)},
+	{"work_off", NULL, CAUSE(work_off)},
 };
 static const lk_answer_record cause_record = {
 	.name = "VersusCause",
@@ -330,6 +334,16 @@ static const lk_answer_record cause_record = {
 			"the step predicted with it, and what it leaves unexplained, of time and of work, over "
 			"the step.",
 	LK_RECORD(lk_versus_cause, cause_fields)};
+
+lk_table *lk_versus_table(const lk_versus *versus, int which) {
+	static const lk_columns parts = {"parts", &part_record, .people = true},
+							causes = {"causes", &cause_record, .people = false};
+	lk_table *table = which == LK_VERSUS_PARTS
+	                      ? lk_fields_rows(&parts, versus, versus->parts, versus->part_count)
+	                      : lk_fields_rows(&causes, versus, versus->causes, versus->cause_count);
+	if (table) lk_table_hide_empty(table);
+	return table;
+}
 
 #define VERSUS(member) LK_AT(lk_versus, member)
 static const lk_answer_field versus_fields[] = {
@@ -350,6 +364,10 @@ static const lk_answer_field versus_fields[] = {
 	{"unchanged_time_off", NULL, VERSUS(unchanged_time_off)},
 	{"unchanged_work_off", NULL, VERSUS(unchanged_work_off)},
 	{"tried", NULL, VERSUS(tried)},
+	{"scaled_kernels", NULL, VERSUS(scaled_kernels), .known = LK_UNLESS_ZERO},
+	{"scaled_links", NULL, VERSUS(scaled_links), .known = LK_UNLESS_ZERO},
+	{"scaled_host", NULL, VERSUS(scaled_host), .known = LK_UNLESS_ZERO},
+	{"scaled", NULL, VERSUS(scaled)},
 	{"operations", NULL, LK_MANY(lk_versus, operations, operation_count, paired_record)},
 };
 const lk_answer_record lk_versus_record = {.name = "Versus",
@@ -468,6 +486,8 @@ lk_status lk_versus_report(const lk_versus *versus, bool colour, FILE *out, lk_e
 	LK_TRY(versus_put_causes(versus, out, err));
 	LK_TRY(versus_put_parts(versus, colour, out, err));
 	LK_TRY(versus_put_findings(versus, out, err));
-	fputc('\n', out);
+	fputs("\nas a calibration (--calibrated FILE): ", out);
+	LK_TRY(lk_put_wrapped(versus->scaled, 39, 2, out, err));
+	fputs("\n\n", out);
 	return LK_OK;
 }

@@ -33,6 +33,7 @@ static const lk_answer_field stall_fields[] = {
 	{"gain_s", "remedy gains", LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE,
      .shown = lk_format_seconds},
 	{"most_s", "at most", LK_AT(lk_explain_stall, most_s), .shown = lk_format_seconds},
+	{"adds_s", "adds", LK_AT(lk_explain_stall, adds_s), .shown = lk_format_seconds},
 	{"change", "change", LK_AT(lk_explain_stall, change), .known = LK_MAYBE},
 	{"evidence", "evidence", LK_AT(lk_explain_stall, evidence), .known = LK_MAYBE},
 	{"remedy", "remedy", LK_AT(lk_explain_stall, remedy), .known = LK_MAYBE},
@@ -42,7 +43,7 @@ const lk_answer_record lk_stall_record = {
 	.what =
 		"What costs a step its time, with the figures that show it and the remedy. gain_s: "
 		"simulated with the change of whatif; None: that cannot be simulated, and most_s bounds "
-		"it.",
+		"it. adds_s: on top of cheaper remedies.",
 	LK_RECORD(lk_explain_stall, stall_fields)};
 
 static lk_table *stalls(const lk_explanation *explanation, int top) {

@@ -201,6 +201,18 @@ static lk_status explain_text_put_critical(const lk_explanation *explanation, bo
 
 /* ---- diagnosis ---- */
 
+double lk_action_worth(const lk_explain_stall *stall) {
+	return stall->adds_s > 0 ? stall->adds_s : stall->most_s;
+}
+
+const char *lk_action_says(const lk_explain_stall *stall) {
+	if (!(stall->adds_s > 0)) return "vanishes when warm:";
+	return stall->gain_s > 0 ? "gains" : "up to";
+}
+
+/* The share of a step from which a gain that overlaps with cheaper ones is also shown alone. */
+static const double WORTH_SAYING = 0.005;
+
 /* The diagnosis, what to do, and what the readers should know of the traces. */
 static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, bool colour,
                                             FILE *out, lk_error *err) {
@@ -212,12 +224,14 @@ static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, b
 		LK_ASSERT(explanation->actions[i] >= 0 &&
 		          explanation->actions[i] < explanation->stall_count);
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
-		bool simulated = stall->gain_s > 0;
-		double worth = simulated ? stall->gain_s : stall->most_s;
-		fprintf(out, " %d. %s %s (%s): ", i + 1, simulated ? "gains" : "up to",
+		double worth = lk_action_worth(stall);
+		fprintf(out, " %d. %s %s (%s): ", i + 1, lk_action_says(stall),
 		        lk_format_seconds(worth, gain, sizeof gain),
 		        lk_percent(worth / explanation->step_s, share, sizeof share));
 		LK_TRY(lk_put_safe(stall->kind, out, err));
+		if (stall->gain_s > worth + WORTH_SAYING * explanation->step_s)
+			fprintf(out, ", on top of cheaper remedies; %s alone",
+			        lk_format_seconds(stall->gain_s, gain, sizeof gain));
 		LK_TRY(put_sentence(stall->remedy, 4, "", out, err));
 		fputc('\n', out);
 	}

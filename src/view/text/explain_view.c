@@ -33,6 +33,7 @@ static const lk_answer_field action_fields[] = {
 	{"lost_s", NULL, LK_AT(lk_explain_stall, lost_s)},
 	{"gain_s", NULL, LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE},
 	{"most_s", NULL, LK_AT(lk_explain_stall, most_s)},
+	{"adds_s", NULL, LK_AT(lk_explain_stall, adds_s)},
 	{"change", NULL, LK_AT(lk_explain_stall, change)},
 	{"how", NULL, LK_AT(lk_explain_stall, remedy)},
 };
@@ -40,7 +41,9 @@ static const lk_answer_record action_record = {
 	.python = "Action",
 	.what =
 		"A remedy for a stall: what it gains a step in the simulation with the change of whatif "
-		"(None: that cannot be simulated, and it gains most_s at most), and how.",
+		"(None: that cannot be simulated, and it gains most_s at most), what it adds to the gains "
+		"of "
+		"cheaper ones (0 of work done once), and how.",
 	LK_RECORD(lk_explain_stall, action_fields)};
 
 static void put_actions(lk_json_writer *writer, const lk_subject *subject) {
@@ -72,6 +75,7 @@ static const lk_answer_field explanation_fields[] = {
 	{"kernel_count", NULL, EXPLAINED(kernels), .type = "num"},
 	{"clock_anchors", NULL, EXPLAINED(anchors)},
 	{"clock_residual_max_s", NULL, EXPLAINED(residual_max_s), .known = LK_MAYBE},
+	{"kernel_roof", NULL, EXPLAINED(kernel_roof), .known = LK_MAYBE},
 	{LK_INSIDE(lk_explanation, energy, lk_energy_record)},
 	{"stalls", NULL, ROWS(STALLS), .of = &lk_stall_record},
 	{"breakdown", NULL, ROWS(BREAKDOWN)},

@@ -94,6 +94,36 @@ static const lk_answer_field collective_fields[] = {
 static const lk_answer_record collective_record = {
 	LK_RECORD(lk_postmortem_collective, collective_fields)};
 
+#define BESIDE(member) LK_AT(lk_postmortem_part, member)
+static const lk_answer_field beside_fields[] = {
+	{"predicted_bytes", "predicted", BESIDE(predicted_bytes), .shown = lk_format_bytes},
+	{"measured_bytes", "measured", BESIDE(measured_bytes), .shown = lk_format_bytes},
+	{"delta_bytes", NULL, BESIDE(delta_bytes)},
+	{"what", "memory", BESIDE(what)},
+};
+static const lk_answer_record beside_record = {LK_RECORD(lk_postmortem_part, beside_fields)};
+
+#define MATCH(member) LK_AT(lk_postmortem_match, member)
+static const lk_answer_field match_fields[] = {
+	{"operation", "operation", MATCH(operation)},
+	{"ranks", "ranks", MATCH(ranks)},
+	{"sequence", "number", MATCH(sequence), .known = LK_UNLESS_NEGATIVE},
+	{"group", "group of the job", MATCH(group)},
+	{"count", "a step", MATCH(count), .known = LK_UNLESS_ZERO},
+	{"bytes", "of each", MATCH(bytes), .known = LK_UNLESS_ZERO, .shown = lk_format_bytes},
+	{"step", "of step", MATCH(step), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record match_record = {LK_RECORD(lk_postmortem_match, match_fields)};
+
+#define AGAINST(member) LK_AT(lk_postmortem_versus, member)
+static const lk_answer_field against_fields[] = {
+	{"job", NULL, AGAINST(job)},
+	{"sentence", NULL, AGAINST(sentence)},
+	{"parts", NULL, LK_MANY(lk_postmortem_versus, parts, part_count, beside_record)},
+	{"collectives", NULL, LK_MANY(lk_postmortem_versus, matches, match_count, match_record)},
+};
+static const lk_answer_record against_record = {LK_RECORD(lk_postmortem_versus, against_fields)};
+
 #define POSTMORTEM(member) LK_AT(lk_postmortem, member)
 static const lk_answer_field postmortem_fields[] = {
 	{"cause", NULL, POSTMORTEM(cause)},
@@ -108,6 +138,7 @@ static const lk_answer_field postmortem_fields[] = {
 	{"missing", NULL, POSTMORTEM(missing)},
 	{"collectives", NULL, LK_MANY(lk_postmortem, collectives, collective_count, collective_record)},
 	{"warnings", NULL, LK_LIST(lk_postmortem, warnings, warning_count)},
+	{"versus", NULL, LK_ONE(lk_postmortem, versus, against_record), .known = LK_MAYBE},
 	{"reproduce", NULL, POSTMORTEM(reproduce)},
 };
 static const lk_answer_record postmortem_record = {LK_RECORD(lk_postmortem, postmortem_fields)};
@@ -263,6 +294,29 @@ static lk_status put_collectives(const lk_postmortem *answer, bool colour, FILE 
 	return LK_OK;
 }
 
+/* Against the job: the sentence, what would explain it, memory by kind, collectives. */
+static lk_status put_against(const lk_postmortem_versus *against, bool colour, FILE *out,
+                             lk_error *err) {
+	if (!against) return LK_OK;
+	const lk_expected *expected = against->predicted->expected;
+	char share[32];
+	lk_put_heading("against the job", colour, out);
+	LK_TRY(postmortem_put_sentence(against->sentence, 4, out, err));
+	for (int i = 0; expected && i < expected->suspect_count; i++) {
+		const lk_suspect *cause = &expected->suspects[i];
+		fprintf(out, "%2d. %6s  ", i + 1, lk_percent(cause->share, share, sizeof share));
+		LK_TRY(lk_put_wrapped(cause->what, 12, 12, out, err));
+		fprintf(out, "%s%s%s\n%12scheck: ", *cause->option ? " (" : "", cause->option,
+		        *cause->option ? ")" : "", "");
+		LK_TRY(lk_put_wrapped(cause->check, 19, 12, out, err));
+		fputc('\n', out);
+	}
+	LK_TRY(put_rows(&beside_record, against, against->parts, against->part_count, "", colour, out,
+	                err));
+	return put_rows(&match_record, against, against->matches, against->match_count, "", colour, out,
+	                err);
+}
+
 static const char *cause_text(const char *cause) {
 	if (strcmp(cause, "none") == 0) return "nothing is stuck";
 	return strcmp(cause, "memory") == 0 ? "no allocation failed" : cause;
@@ -276,6 +330,7 @@ static lk_status write_postmortem(const void *what, bool colour, FILE *out, lk_e
 		        lk_noun(answer->world, "rank", "ranks"));
 	fprintf(out, "\n\n%s%s%s\n", lk_bold(colour), cause_text(answer->cause), lk_plain(colour));
 	LK_TRY(postmortem_put_sentence(answer->diagnosis, 4, out, err));
+	LK_TRY(put_against(answer->versus, colour, out, err));
 	if (answer->memory_count == 1) {
 		lk_put_heading("memory", colour, out);
 		put_figures(answer->memory, out);

@@ -329,12 +329,12 @@ lk_table *lk_run_times_table(const lk_prediction *prediction) {
 
 static const lk_answer_field compared_fields[] = {
 	{"key", NULL, COMPARED(key)},
-	{"label", NULL, COMPARED(label)},
-	{"unit", NULL, COMPARED(unit)},
-	{"measured", NULL, COMPARED(measured)},
-	{"predicted", NULL, COMPARED(predicted)},
-	{"low", NULL, COMPARED(low)},
-	{"high", NULL, COMPARED(high)},
+	{"label", "value", COMPARED(label)},
+	{"unit", "unit", COMPARED(unit)},
+	{"measured", "measured", COMPARED(measured)},
+	{"predicted", "predicted", COMPARED(predicted)},
+	{"low", "from", COMPARED(low)},
+	{"high", "to", COMPARED(high)},
 	{"inside", NULL, COMPARED(inside)},
 };
 static const lk_answer_record compared_record = {
@@ -343,14 +343,14 @@ static const lk_answer_record compared_record = {
 	LK_RECORD(lk_compared, compared_fields)};
 
 static const lk_answer_field suspect_fields[] = {
-	{"what", NULL, SUSPECT(what)},
-	{"share", NULL, SUSPECT(share)},
-	{"step_time_s", NULL, SUSPECT(step_time_s)},
+	{"what", "what", SUSPECT(what)},
+	{"share", "likely", SUSPECT(share), .shown = lk_percent},
+	{"step_time_s", "step", SUSPECT(step_time_s), .shown = lk_format_seconds},
 	{"mfu", NULL, SUSPECT(mfu)},
-	{"memory_bytes", NULL, SUSPECT(memory_bytes)},
+	{"memory_bytes", "memory", SUSPECT(memory_bytes), .shown = lk_format_bytes},
 	{"cause", NULL, SUSPECT(cause)},
-	{"option", NULL, SUSPECT(option), .known = LK_UNLESS_ZERO},
-	{"check", NULL, SUSPECT(check)},
+	{"option", "options", SUSPECT(option), .known = LK_UNLESS_ZERO},
+	{"check", "check", SUSPECT(check)},
 	{"time_ratio", NULL, SUSPECT(time_ratio)},
 	{"explains", NULL, SUSPECT(explains)},
 };
@@ -358,6 +358,16 @@ static const lk_answer_record suspect_record = {
 	.name = "Suspect",
 	.what = "A cause that may explain a measured run, with what would be predicted under it.",
 	LK_RECORD(lk_suspect, suspect_fields)};
+
+lk_table *lk_expected_table(const lk_expected *expected, bool causes) {
+	static const lk_columns values = {"values", &compared_record, .people = false},
+							suspects = {"causes", &suspect_record, .people = false};
+	lk_table *table =
+		causes ? lk_fields_rows(&suspects, expected, expected->suspects, expected->suspect_count)
+			   : lk_fields_rows(&values, expected, expected->compared, expected->compared_count);
+	if (table) lk_table_hide_empty(table);
+	return table;
+}
 
 static const lk_answer_field expected_fields[] = {
 	{"measured", NULL, EXPECTED(measured)},
@@ -370,7 +380,10 @@ static const lk_answer_field expected_fields[] = {
 	{"causes", NULL, LK_MANY(lk_expected, suspects, suspect_count, suspect_record)},
 	{"unchanged_share", NULL, EXPECTED(unchanged_share)},
 	{"other_share", NULL, EXPECTED(other_share)},
-	{"scaled", NULL, EXPECTED(scaled), .known = LK_UNLESS_ZERO},
+	{"scaled_kernels", NULL, EXPECTED(scaled_kernels), .known = LK_UNLESS_ZERO},
+	{"scaled_links", NULL, EXPECTED(scaled_links), .known = LK_UNLESS_ZERO},
+	{"scaled_host", NULL, EXPECTED(scaled_host), .known = LK_UNLESS_ZERO},
+	{"scaled", NULL, EXPECTED(scaled), .known = LK_MAYBE},
 	{"tried", NULL, EXPECTED(tried)},
 	{"notes", NULL, LK_LIST(lk_expected, notes, note_count)},
 };

@@ -572,6 +572,7 @@ static lk_status put_expected(const struct report *report) {
 	if (!expected) return LK_OK;
 	LK_TRY(put_measured(report));
 	LK_TRY(put_labelled(report, "verdict", expected->verdict));
+	if (expected->scaled) LK_TRY(put_labelled(report, "scaled", expected->scaled));
 	for (int i = 0; i < expected->note_count; i++)
 		LK_TRY(put_labelled(report, "steps", expected->notes[i]));
 	for (int i = 0; i < expected->suspect_count; i++) LK_TRY(put_cause(report, i));

@@ -3,6 +3,7 @@
 #define LK_VIEW_TEXT_VIEWS_H
 
 #include "io/json.h"
+#include "lockstep/diff.h"
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
 #include "lockstep/post_plan.h"
@@ -57,6 +58,13 @@ extern const lk_answer_record lk_versus_record;
 struct lk_versus;
 lk_status lk_versus_report(const struct lk_versus *versus, bool colour, FILE *out, lk_error *err);
 /* The report for people. */
+/* What an action gains, or can gain at most, in addition to the others, and which of these it is. */
+double lk_action_worth(const lk_explain_stall *stall);
+const char *lk_action_says(const lk_explain_stall *stall);
+/* Tables of a comparison with a job; of a run with its prediction, its causes or its values. */
+enum { LK_VERSUS_PARTS, LK_VERSUS_CAUSES };
+lk_table *lk_versus_table(const lk_versus *versus, int which);
+lk_table *lk_expected_table(const lk_expected *expected, bool causes);
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);
 
