@@ -1,0 +1,696 @@
+/* noisy.c: the spread of a step over seeds of noise.
+ *
+ * What GPUs, nodes and kernels vary by changes what ranks compute, and so needs a simulation; all
+ * other levels are added to its result. A *replica* is a set of ranks that no group but those of
+ * data parallelism joins; replicas run by themselves and the step ends with the slowest:
+ *
+ *   1. For every seed, replica and stage, the factor on kernels: the largest of its ranks, which
+ *      synchronise in every layer.
+ *   2. A pilot of replicas is simulated as lanes of vectors: the folded step without contention,
+ *      where factors act on the computing part of a folded run. A regression on the slowest stage's
+ *      factor and on their mean follows, T = a + b max f + c mean f, with a normal residual.
+ *   3. Of every seed the replica that this puts last is simulated too, while that takes little; the
+ *      others have the regression and a residual. The seed takes as long as the slowest.
+ *   4. A few seeds are simulated operation by operation, with contention: the mean ratio is a
+ *      factor on all. They are whole where that is affordable, and one replica elsewhere.
+ *
+ * NICs: the step is simulated with network operations that take several times as long; between
+ * these, its time is linear in the factor of the slowest NIC. Inputs: the step begins when the last
+ * data-parallel rank has read. The step's own noise is added to all. */
+#include "step/noisy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/sort.h"
+#include "base/stats.h"
+#include "base/units.h"
+#include "system/parallel.h"
+
+enum {
+	LANES = 256,       /* replicas simulated at a time */
+	PAIRS = 4,         /* seeds simulated operation by operation */
+	CHUNK = 64,        /* seeds drawn at a time */
+	PILOT = 512,       /* replicas simulated for the regression */
+	RESPONSES = 6,     /* factors on the network */
+};
+static const double LANE_WORK = 1.5e8;   /* operations of all lanes, about two seconds */
+static const double FULL_WORK = 2e7;     /* operations of all ranks and seeds, likewise */
+static const double LEAST_FACTOR = 0.05; /* on kernels */
+static const double response_at[RESPONSES] = {1, 1.25, 2, 4, 16, 256};
+
+/* The kernels of one stage of a replica. */
+typedef struct stage_draw {
+	float factor, gpu_s, node_s; /* of its slowest rank */
+} stage_draw;
+
+typedef struct noisy_work {
+	lk_arena arena;
+	const lk_step_options *options;
+	const lk_step *step;
+	const lk_cluster *cluster;
+	const lk_noise *noise;
+	size_t seeds;
+	uint32_t stages, chains, replicas, size; /* size: chains of a replica, in a row */
+	uint32_t *node;                          /* [stages * chains] of each rank */
+	double *slow;                            /* [stages * chains] --straggler */
+	lk_noise_sampler gpu, node_draws;
+	bool gpus, nodes;
+	double sigma; /* of single kernels */
+	double computing_s, network_s; /* of a rank, mean over stages */
+	lk_fold *fold;
+	lk_graph lanes; /* view of the folded graph: LANES replicas side by side */
+	lk_costs lane_costs;
+	double lane_operations;
+	uint32_t *top;                /* [seeds] the replica that the regression puts last */
+	double *top_s, *others_s;     /* [seeds] it, simulated (NAN: not); the slowest of the others */
+	double *top_gpu, *top_node;   /* [seeds] seconds of its slowest rank */
+	double base, by_most, by_mean, residual; /* the regression, seconds */
+	double factor;                           /* of contention, and of what lanes leave out */
+	double *compute_s;                       /* [seeds] the result */
+} noisy_work;
+
+bool lk_noise_computes(const lk_noise *noise) {
+	for (int i = 0; i < noise->count; i++) {
+		lk_noise_level level = noise->row[i].level;
+		if (level != LK_NOISE_STEP && level != LK_NOISE_DATA && noise->row[i].chance > 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- ranks ---- */
+
+/* Whether ranks of the group depend on one another within their replica. */
+static bool group_joins(unsigned group) {
+	return group == LK_GROUP_TP || group == LK_GROUP_CP || group == LK_GROUP_EP ||
+	       group == LK_GROUP_ETP || group == LK_GROUP_CP_HEADS || group == LK_GROUP_CP_RING;
+}
+
+/* Chains of a replica: the least number of neighbouring chains that no group leaves. */
+static uint32_t replica_size(const lk_graph *graph) {
+	uint64_t size = 1, chains = graph->ranks.chains;
+	if (graph->teams.count) return (uint32_t)chains;
+	for (unsigned group = 0; group < LK_GROUPS; group++) {
+		uint64_t members = graph->ranks.group[group].size, stride = graph->ranks.group[group].stride;
+		if (!group_joins(group) || members <= 1) continue;
+		uint64_t span = members * (stride ? stride : 1), least = size > span ? size : span;
+		while (least < chains && (least % span || least % size)) least++;
+		size = least;
+	}
+	return (uint32_t)(size < chains && chains % size == 0 ? size : chains);
+}
+
+static lk_status place_ranks(noisy_work *work, lk_error *err) {
+	size_t ranks = (size_t)work->stages * work->chains, rank = 0;
+	work->node = LK_ARRAY(&work->arena, uint32_t, ranks);
+	work->slow = LK_ARRAY(&work->arena, double, ranks);
+	if (!work->node || !work->slow) return lk_oom(err);
+	uint32_t node = 0;
+	for (int group = 0; group < work->cluster->groups; group++)
+		for (int i = 0; i < work->cluster->nodes[group]; i++, node++)
+			for (int gpu = 0; gpu < work->cluster->node[group].gpus && rank < ranks; gpu++)
+				work->node[rank++] = node;
+	for (size_t i = 0; i < ranks; i++) work->slow[i] = 1;
+	for (uint32_t i = 0; i < work->options->straggler_count; i++)
+		work->slow[work->options->stragglers[i].rank] *= work->options->stragglers[i].factor;
+	return LK_OK;
+}
+
+static void sum_times(noisy_work *work) {
+	const lk_graph *graph = work->step->graph;
+	for (uint32_t s = 0; s < work->stages; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		uint32_t variant = work->step->costs.variant_of
+		                       ? work->step->costs.variant_of[lk_rank_of(graph, s, 0)]
+		                       : 0;
+		for (size_t c = 0; c < program->calls.count; c++) {
+			const lk_call *call = &program->calls.at[c];
+			const lk_block *block = &graph->blocks.at[call->block];
+			for (uint32_t op = block->begin; op < block->end; op++) {
+				const lk_cost *cost = lk_costs_get(&work->step->costs, variant, op);
+				double seconds = (double)cost->duration_ps / LK_PS_PER_S * call->repeat;
+				bool comm = lk_op_is_comm(graph->ops.kind[op]);
+				if (!comm && graph->ops.stream[op] == LK_STREAM_COMPUTE)
+					work->computing_s += seconds / work->stages;
+				if (comm && cost->nic > 0) work->network_s += seconds / work->stages;
+			}
+		}
+	}
+}
+
+/* Draw one stage of a replica. Ranks of one node follow one another. */
+static stage_draw draw_stage(const noisy_work *work, uint64_t seed, uint32_t replica,
+                             uint32_t stage) {
+	enum { RUN = 256 };
+	stage_draw out = {.factor = 0};
+	size_t first = (size_t)stage * work->chains + (size_t)replica * work->size;
+	for (size_t i = 0, run; i < work->size; i += run) {
+		uint32_t units[RUN], node = work->node[first + i];
+		double slow = work->slow[first + i];
+		for (run = 0; run < RUN && i + run < work->size && work->node[first + i + run] == node &&
+		              work->slow[first + i + run] == slow;
+		     run++)
+			units[run] = (uint32_t)(first + i + run);
+		double node_s = work->nodes ? lk_noise_draw(&work->node_draws, seed, node) : 0;
+		double gpu_s = work->gpus ? lk_noise_draw_largest(&work->gpu, seed, units, run) : 0;
+		double factor = slow * fmax(LEAST_FACTOR, 1 + (node_s + gpu_s) / work->computing_s);
+		if (factor > (double)out.factor)
+			out = (stage_draw){(float)factor, (float)gpu_s, (float)node_s};
+	}
+	return out;
+}
+
+/* ---- replicas as lanes ---- */
+
+static lk_status lanes_set_up(noisy_work *work, lk_error *err) {
+	const lk_costs *costs = &work->step->costs;
+	LK_TRY(lk_sim_fold(work->step->graph, costs, false, NULL, &work->fold, err));
+	work->lanes = *work->fold->graph;
+	work->lanes.ranks =
+		(lk_ranks){.world = work->stages * LANES, .stages = work->stages, .chains = LANES};
+	work->lane_costs = work->fold->costs;
+	if (costs->variant_of) {
+		uint16_t *of = LK_ARRAY(&work->arena, uint16_t, (size_t)work->stages * LANES);
+		if (!of) return lk_oom(err);
+		for (uint32_t i = 0; i < work->stages * LANES; i++)
+			of[i] = costs->variant_of[lk_rank_of(work->step->graph, i / LANES, 0)];
+		work->lane_costs.variant_of = of;
+	}
+	work->lane_operations = lk_graph_length(work->fold->graph);
+	return LK_OK;
+}
+
+/* Replicas to simulate: factors[lane * stages + stage]. */
+typedef struct lane_set {
+	const noisy_work *work;
+	const float *factors;
+	double *seconds; /* [count] */
+	size_t count;
+	uint64_t seed;
+} lane_set;
+
+static lk_status lanes_run_some(void *context, size_t batch, lk_error *err) {
+	const lane_set *set = context;
+	const noisy_work *work = set->work;
+	uint32_t stages = work->stages;
+	size_t first = batch * LANES;
+	lk_straggler *slow = malloc((size_t)stages * LANES * sizeof *slow);
+	if (!slow) return lk_oom(err);
+	for (size_t lane = 0; lane < LANES; lane++)
+		for (uint32_t s = 0; s < stages; s++) {
+			size_t from = first + lane < set->count ? first + lane : first;
+			slow[s * LANES + lane] = (lk_straggler){s * LANES + (uint32_t)lane,
+			                                        (double)set->factors[from * stages + s]};
+		}
+	lk_sim_options options = {.apart = true,
+	                          .jitter = work->sigma,
+	                          .seed = lk_hash64(set->seed + batch),
+	                          .stragglers = slow,
+	                          .straggler_count = stages * LANES};
+	lk_sim_result result;
+	lk_status status = lk_sim_run(&work->lanes, &work->lane_costs, &options, &result, err);
+	if (status == LK_OK) {
+		for (size_t lane = 0; lane < LANES && first + lane < set->count; lane++) {
+			int64_t last = 0;
+			for (uint32_t s = 0; s < stages; s++)
+				if (result.finish_ps[s * LANES + lane] > last)
+					last = result.finish_ps[s * LANES + lane];
+			set->seconds[first + lane] = (double)last / LK_PS_PER_S;
+		}
+		lk_sim_result_free(&result);
+	}
+	free(slow);
+	return status;
+}
+
+static lk_status lanes_run(const noisy_work *work, const float *factors, size_t count,
+                           uint64_t seed, double *seconds, lk_error *err) {
+	lane_set set = {work, factors, seconds, count, seed};
+	return lk_parallel((count + LANES - 1) / LANES, 0, lanes_run_some, &set, err);
+}
+
+/* ---- regression ---- */
+
+typedef struct lane_features {
+	double most, mean;
+} lane_features;
+
+static lane_features features_of(const float *factors, uint32_t stages) {
+	lane_features out = {0};
+	for (uint32_t s = 0; s < stages; s++) {
+		out.most = fmax(out.most, (double)factors[s]);
+		out.mean += (double)factors[s] / stages;
+	}
+	return out;
+}
+
+static double regression_at(const noisy_work *work, lane_features x) {
+	return work->base + work->by_most * (x.most - 1) + work->by_mean * (x.mean - 1);
+}
+
+/* Least squares about the means; a feature that does not vary has no slope. */
+static void regression_fit(noisy_work *work, const float *factors, const double *seconds,
+                           size_t count) {
+	double n = (double)count, most = 0, mean = 0, time = 0, aa = 0, ab = 0, bb = 0, at = 0, bt = 0;
+	for (size_t i = 0; i < count; i++) {
+		lane_features x = features_of(factors + i * work->stages, work->stages);
+		most += x.most / n, mean += x.mean / n, time += seconds[i] / n;
+	}
+	for (size_t i = 0; i < count; i++) {
+		lane_features x = features_of(factors + i * work->stages, work->stages);
+		double a = x.most - most, b = x.mean - mean, t = seconds[i] - time;
+		aa += a * a, ab += a * b, bb += b * b, at += a * t, bt += b * t;
+	}
+	double determinant = aa * bb - ab * ab;
+	if (determinant > 1e-9 * aa * bb && determinant > 0) {
+		work->by_most = (at * bb - bt * ab) / determinant;
+		work->by_mean = (bt * aa - at * ab) / determinant;
+	} else if (aa > 0) work->by_most = at / aa;
+	work->base = time - work->by_most * (most - 1) - work->by_mean * (mean - 1);
+	double squares = 0;
+	for (size_t i = 0; i < count; i++) {
+		double miss = seconds[i] -
+		              regression_at(work, features_of(factors + i * work->stages, work->stages));
+		squares += miss * miss;
+	}
+	work->residual = sqrt(squares / fmax(1, n - 3));
+}
+
+/* Replicas of the first seeds: of each, the one with the slowest stage and a random one. */
+static lk_status run_pilot(noisy_work *work, lk_error *err) {
+	size_t count = work->seeds < PILOT / 2 ? work->seeds : PILOT / 2;
+	float *factors = malloc(2 * count * work->stages * sizeof *factors),
+		  *one = malloc(work->stages * sizeof *one);
+	double *seconds = malloc(2 * count * sizeof *seconds);
+	lk_status status = factors && one && seconds ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < count; i++) {
+		float *slowest = factors + 2 * i * work->stages, *other = slowest + work->stages;
+		uint32_t any = (uint32_t)(lk_hash64(i) % work->replicas);
+		double most = -1;
+		for (uint32_t r = 0; r < work->replicas; r++) {
+			for (uint32_t s = 0; s < work->stages; s++)
+				one[s] = draw_stage(work, work->options->seed + i, r, s).factor;
+			double reached = features_of(one, work->stages).most;
+			if (r == any) memcpy(other, one, work->stages * sizeof *one);
+			if (reached > most) memcpy(slowest, one, work->stages * sizeof *one), most = reached;
+		}
+	}
+	if (status == LK_OK) status = lanes_run(work, factors, 2 * count, 1, seconds, err);
+	if (status == LK_OK) regression_fit(work, factors, seconds, 2 * count);
+	free(factors);
+	free(one);
+	free(seconds);
+	return status;
+}
+
+/* ---- seeds ---- */
+
+/* Find the last two replicas of each seed. */
+static lk_status seeds_rank(void *context, size_t chunk, lk_error *err) {
+	noisy_work *work = context;
+	float *one = malloc(work->stages * sizeof *one);
+	if (!one) return lk_oom(err);
+	size_t end = (chunk + 1) * CHUNK < work->seeds ? (chunk + 1) * CHUNK : work->seeds;
+	for (size_t i = chunk * CHUNK; i < end; i++) {
+		uint64_t seed = work->options->seed + i, key = lk_hash64(seed ^ 0x7265736964u);
+		double last_s = -1, others_s = 0;
+		for (uint32_t r = 0; r < work->replicas; r++) {
+			stage_draw slowest = {0};
+			for (uint32_t s = 0; s < work->stages; s++) {
+				stage_draw draw = draw_stage(work, seed, r, s);
+				one[s] = draw.factor;
+				if (draw.factor > slowest.factor) slowest = draw;
+			}
+			double likely = regression_at(work, features_of(one, work->stages));
+			double time =
+				likely + work->residual * lk_normal_quantile(lk_uniform(key, r));
+			if (time <= last_s) {
+				others_s = fmax(others_s, time);
+				continue;
+			}
+			others_s = fmax(others_s, last_s);
+			last_s = time;
+			work->top[i] = r;
+			work->top_gpu[i] = (double)slowest.gpu_s;
+			work->top_node[i] = (double)slowest.node_s;
+		}
+		work->top_s[i] = last_s;
+		work->others_s[i] = others_s;
+	}
+	free(one);
+	return LK_OK;
+}
+
+/* Simulate the last replica of the first seeds, as many as LANE_WORK allows. Without noise of
+ * single kernels the regression may be exact already, and with it alone any replica may be the
+ * last: then the residual says it all. */
+static lk_status run_last(noisy_work *work, lk_error *err) {
+	size_t count = (size_t)fmax(0, LANE_WORK / fmax(work->lane_operations, 1) - PILOT);
+	if (count > work->seeds) count = work->seeds;
+	if (work->sigma > 0 || work->residual < 1e-5 * work->base || !count) return LK_OK;
+	float *factors = malloc(count * work->stages * sizeof *factors);
+	double *seconds = malloc(count * sizeof *seconds);
+	lk_status status = factors && seconds ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < count; i++)
+		for (uint32_t s = 0; s < work->stages; s++)
+			factors[i * work->stages + s] =
+				draw_stage(work, work->options->seed + i, work->top[i], s).factor;
+	if (status == LK_OK) status = lanes_run(work, factors, count, 2, seconds, err);
+	for (size_t i = 0; status == LK_OK && i < count; i++) work->top_s[i] = seconds[i];
+	free(factors);
+	free(seconds);
+	return status;
+}
+
+/* ---- operation by operation ---- */
+
+/* A step of all ranks with the factors of a seed. */
+static lk_status simulate_whole(const noisy_work *work, uint64_t seed, double *seconds,
+                                lk_error *err) {
+	size_t ranks = (size_t)work->stages * work->chains;
+	lk_straggler *slow = malloc(ranks * sizeof *slow);
+	if (!slow) return lk_oom(err);
+	for (size_t i = 0; i < ranks; i++) {
+		double added = work->nodes ? lk_noise_draw(&work->node_draws, seed, work->node[i]) : 0;
+		added += work->gpus ? lk_noise_draw(&work->gpu, seed, i) : 0;
+		slow[i] = (lk_straggler){(uint32_t)i, work->slow[i] * fmax(LEAST_FACTOR,
+		                                                     1 + added / work->computing_s)};
+	}
+	lk_step_options options = *work->options;
+	options.stragglers = slow;
+	options.straggler_count = (uint32_t)ranks;
+	options.jitter = work->sigma;
+	options.gpu_spread = 0;
+	options.seed = seed;
+	options.bare = true;
+	options.record_count = 0;
+	options.all_ranks = false;
+	lk_step one = {.graph = work->step->graph, .costs = work->step->costs};
+	lk_status status = lk_step_simulate(&options, &one, err);
+	*seconds = one.step_s;
+	one.graph = NULL;
+	lk_step_free(&one);
+	free(slow);
+	return status;
+}
+
+/* One replica with contention, without its data-parallel partners. */
+static lk_status simulate_replica(const noisy_work *work, uint64_t seed, uint32_t replica,
+                                  double *seconds, lk_error *err) {
+	const lk_graph *graph = work->step->graph;
+	const lk_costs *all = &work->step->costs;
+	size_t ranks = (size_t)work->stages * work->size;
+	lk_graph view = *graph;
+	lk_costs costs = *all;
+	view.ranks.chains = work->size;
+	view.ranks.world = (uint32_t)ranks;
+	for (unsigned group = 0; group < LK_GROUPS; group++)
+		if (!group_joins(group) && !lk_group_crosses_stages(group))
+			view.ranks.group[group].size = view.ranks.group[group].stride = 0;
+	lk_straggler *slow = malloc(ranks * sizeof *slow);
+	costs.variant_of = all->variant_of ? malloc(ranks * sizeof *costs.variant_of) : NULL;
+	lk_status status = slow && (costs.variant_of || !all->variant_of) ? LK_OK : lk_oom(err);
+	for (uint32_t s = 0; status == LK_OK && s < work->stages; s++) {
+		double factor = (double)draw_stage(work, seed, replica, s).factor;
+		for (uint32_t i = 0; i < work->size; i++) {
+			size_t at = (size_t)s * work->size + i;
+			slow[at] = (lk_straggler){(uint32_t)at, factor};
+			if (costs.variant_of)
+				costs.variant_of[at] = all->variant_of[lk_rank_of(
+					graph, s, replica * work->size + i)];
+		}
+	}
+	lk_sim_options options = {.contention = !work->options->no_contention,
+	                          .jitter = work->sigma,
+	                          .seed = seed,
+	                          .stragglers = slow,
+	                          .straggler_count = (uint32_t)ranks};
+	lk_sim_result result = {0};
+	if (status == LK_OK) status = lk_sim_run(&view, &costs, &options, &result, err);
+	*seconds = (double)result.step_ps / LK_PS_PER_S;
+	lk_sim_result_free(&result);
+	free(slow);
+	if (all->variant_of) free(costs.variant_of);
+	return status;
+}
+
+typedef struct whole_runs {
+	const noisy_work *work;
+	double *seconds;
+	bool replica; /* the last one of each seed */
+} whole_runs;
+
+static lk_status run_whole_one(void *context, size_t i, lk_error *err) {
+	const whole_runs *runs = context;
+	const noisy_work *work = runs->work;
+	uint64_t seed = work->options->seed + i;
+	if (runs->replica)
+		return simulate_replica(work, seed, work->top[i], &runs->seconds[i], err);
+	return simulate_whole(work, seed, &runs->seconds[i], err);
+}
+
+static lk_status run_pairs(noisy_work *work, lk_step_noise *out, lk_error *err) {
+	size_t pairs = work->seeds < PAIRS ? work->seeds : PAIRS;
+	double whole[PAIRS], ratio[PAIRS], mean = 0,
+		operations = lk_graph_length(work->step->graph) * work->chains;
+	whole_runs runs = {work, whole, operations > LK_STEP_SIMULATED};
+	LK_TRY(lk_parallel(pairs, 0, run_whole_one, &runs, err));
+	for (size_t i = 0; i < pairs; i++) {
+		double lanes = runs.replica ? work->top_s[i] : fmax(work->top_s[i], work->others_s[i]);
+		ratio[i] = whole[i] / lanes;
+		mean += ratio[i] / (double)pairs;
+	}
+	work->factor = mean;
+	out->checked = (int)pairs;
+	out->apart = 0;
+	for (size_t i = 0; i < pairs; i++) out->apart = fmax(out->apart, fabs(ratio[i] / mean - 1));
+	return LK_OK;
+}
+
+static lk_status run_replicas(noisy_work *work, lk_step_noise *out, lk_error *err) {
+	work->top = LK_ARRAY(&work->arena, uint32_t, work->seeds);
+	work->top_s = LK_ARRAY(&work->arena, double, work->seeds);
+	work->others_s = LK_ARRAY(&work->arena, double, work->seeds);
+	if (!work->top || !work->top_s || !work->others_s) return lk_oom(err);
+	LK_TRY(lanes_set_up(work, err));
+	LK_TRY(run_pilot(work, err));
+	LK_TRY(lk_parallel((work->seeds + CHUNK - 1) / CHUNK, 0, seeds_rank, work, err));
+	LK_TRY(run_last(work, err));
+	LK_TRY(run_pairs(work, out, err));
+	for (size_t i = 0; i < work->seeds; i++)
+		work->compute_s[i] = work->factor * fmax(work->top_s[i], work->others_s[i]);
+	return LK_OK;
+}
+
+/* ---- the network ---- */
+
+typedef struct network_runs {
+	const noisy_work *work;
+	double seconds[RESPONSES];
+} network_runs;
+
+static lk_status run_response(void *context, size_t i, lk_error *err) {
+	network_runs *runs = context;
+	const lk_step *step = runs->work->step;
+	lk_step one = {.graph = step->graph, .costs = step->costs};
+	size_t count = (size_t)step->costs.variants * step->costs.ops;
+	lk_cost *slowed = malloc(count * sizeof *slowed);
+	if (!slowed) return lk_oom(err);
+	for (size_t k = 0; k < count; k++) {
+		slowed[k] = step->costs.at[k];
+		if (!(slowed[k].nic > 0) || !lk_op_is_comm(step->graph->ops.kind[k % step->costs.ops]))
+			continue;
+		slowed[k].duration_ps = (int64_t)((double)slowed[k].duration_ps * response_at[i]);
+		slowed[k].tail_ps = (int64_t)((double)slowed[k].tail_ps * response_at[i]);
+	}
+	one.costs.at = slowed;
+	lk_step_options options = *runs->work->options;
+	options.bare = true;
+	options.record_count = 0;
+	options.all_ranks = false;
+	lk_status status = lk_step_simulate(&options, &one, err);
+	runs->seconds[i] = one.step_s;
+	one.graph = NULL;
+	lk_step_free(&one);
+	free(slowed);
+	return status;
+}
+
+/* The step over its quiet time, with the slowest NIC `factor` times as slow. */
+static double response_of(const network_runs *runs, double factor) {
+	int i = 1;
+	while (i < RESPONSES - 1 && factor > response_at[i]) i++;
+	double slope = (runs->seconds[i] - runs->seconds[i - 1]) / (response_at[i] - response_at[i - 1]);
+	double at = runs->seconds[i - 1] + slope * (factor - response_at[i - 1]);
+	return fmax(at / runs->seconds[0], LEAST_FACTOR);
+}
+
+/* ---- the whole ---- */
+
+/* What every level adds to every seed, [LK_NOISE_LEVELS * seeds], and the steps. */
+typedef struct noisy_result {
+	double *step_s, *level_s;
+} noisy_result;
+
+/* The noise of the slowest rank of every seed that was simulated whole, and the step with noise of
+ * single kernels alone. */
+static lk_status note_slowest(noisy_work *work, double *still_s, lk_error *err) {
+	for (size_t i = 0; i < work->seeds && (work->gpus || work->nodes); i++) {
+		stage_draw slowest = {0};
+		for (uint32_t r = 0; r < work->replicas; r++)
+			for (uint32_t s = 0; s < work->stages; s++) {
+				stage_draw draw = draw_stage(work, work->options->seed + i, r, s);
+				if (draw.factor > slowest.factor) slowest = draw;
+			}
+		work->top_gpu[i] = (double)slowest.gpu_s;
+		work->top_node[i] = (double)slowest.node_s;
+	}
+	noisy_work still = *work;
+	still.gpus = still.nodes = false;
+	if (!(work->sigma > 0)) return LK_OK;
+	return simulate_whole(&still, work->options->seed, still_s, err);
+}
+
+static lk_status add_levels(noisy_work *work, noisy_result *result, lk_step_noise *out,
+                            lk_error *err) {
+	const double quiet_s = work->step->step_s;
+	double ranks = (double)work->stages * work->chains, still_s = quiet_s;
+	lk_noise_sampler nic, data, whole;
+	network_runs network = {.work = work};
+	bool nics = lk_noise_sampler_make(work->noise, LK_NOISE_NIC, work->network_s, &nic) &&
+	            work->network_s > 0;
+	bool inputs = lk_noise_sampler_make(work->noise, LK_NOISE_DATA, quiet_s, &data);
+	bool steps = lk_noise_sampler_make(work->noise, LK_NOISE_STEP, quiet_s, &whole);
+	if (nics) LK_TRY(lk_parallel(RESPONSES, 0, run_response, &network, err));
+	if (out->full) LK_TRY(note_slowest(work, &still_s, err));
+	else if (work->sigma > 0)
+		still_s = work->factor * regression_at(work, (lane_features){1, 1});
+	for (size_t i = 0; i < work->seeds; i++) {
+		uint64_t seed = work->options->seed + i;
+		double time = work->compute_s[i], level[LK_NOISE_LEVELS] = {0};
+		double gpu = work->top_gpu[i], node = work->top_node[i], both = gpu + node;
+		double by_node = work->nodes ? 1 : 0, moved = time - still_s;
+		if (work->gpus) by_node = both != 0 ? fmin(1, fmax(0, node / both)) : 0;
+		bool single = !work->gpus && !work->nodes;
+		level[LK_NOISE_OPERATION] = single ? time - quiet_s : still_s - quiet_s;
+		level[LK_NOISE_NODE] = single ? 0 : by_node * moved;
+		level[LK_NOISE_GPU] = single ? 0 : moved - level[LK_NOISE_NODE];
+		if (nics) {
+			double late = lk_noise_draw_most(&nic, seed, ranks);
+			level[LK_NOISE_NIC] = time * (response_of(&network, 1 + late / work->network_s) - 1);
+			time += level[LK_NOISE_NIC];
+		}
+		if (inputs) {
+			level[LK_NOISE_DATA] = fmax(0, lk_noise_draw_most(&data, seed, work->replicas));
+			time += level[LK_NOISE_DATA];
+		}
+		if (steps) {
+			level[LK_NOISE_STEP] = fmax(lk_noise_draw(&whole, seed, 0), -0.95 * quiet_s);
+			time += level[LK_NOISE_STEP];
+		}
+		result->step_s[i] = time;
+		for (int l = 0; l < LK_NOISE_LEVELS; l++)
+			result->level_s[(size_t)l * work->seeds + i] = level[l];
+	}
+	for (int i = 0; i < work->noise->count; i++)
+		if (work->noise->row[i].chance > 0) out->acts[work->noise->row[i].level] = true;
+	return LK_OK;
+}
+
+static int seed_order(const void *a, const void *b, void *context) {
+	const double *step_s = context;
+	size_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	if (step_s[i] != step_s[j]) return step_s[i] < step_s[j] ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+/* Means of the levels over the seeds within half a percent around a quantile. */
+static void levels_around(const noisy_result *result, const uint32_t *order, size_t seeds,
+                          double quantile, size_t member, lk_step_noise *out) {
+	double place = quantile * (double)(seeds - 1), half = 0.005 * (double)seeds;
+	size_t first = (size_t)fmax(0, ceil(place - half)), last = (size_t)(place + half);
+	if (last >= seeds) last = seeds - 1;
+	if (first > last) first = last = (size_t)(place + 0.5);
+	for (int level = 0; level < LK_NOISE_LEVELS; level++) {
+		double sum = 0;
+		for (size_t i = first; i <= last; i++)
+			sum += result->level_s[(size_t)level * seeds + order[i]];
+		*(double *)((char *)&out->level_s[level] + member) = sum / (double)(last - first + 1);
+	}
+}
+
+static lk_status noisy_fill(const noisy_work *work, const noisy_result *result, lk_step_noise *out,
+                            lk_error *err) {
+	size_t seeds = work->seeds;
+	uint32_t *order = malloc(seeds * sizeof *order);
+	if (!order) return lk_oom(err);
+	for (size_t i = 0; i < seeds; i++) order[i] = (uint32_t)i;
+	lk_sort_by(order, seeds, sizeof *order, seed_order, result->step_s);
+	out->step_s = (lk_quantiles){lk_quantile(result->step_s, seeds, 0.50),
+	                             lk_quantile(result->step_s, seeds, 0.95),
+	                             lk_quantile(result->step_s, seeds, 0.99)};
+	levels_around(result, order, seeds, 0.50, offsetof(lk_quantiles, p50), out);
+	levels_around(result, order, seeds, 0.95, offsetof(lk_quantiles, p95), out);
+	levels_around(result, order, seeds, 0.99, offsetof(lk_quantiles, p99), out);
+	free(order);
+	return isnan(out->step_s.p99) ? lk_oom(err) : LK_OK;
+}
+
+static lk_status noisy_run(noisy_work *work, lk_noisy_way way, lk_step_noise *out, lk_error *err) {
+	noisy_result result = {LK_ARRAY(&work->arena, double, work->seeds),
+	                       LK_ARRAY(&work->arena, double, work->seeds *LK_NOISE_LEVELS)};
+	work->compute_s = LK_ARRAY(&work->arena, double, work->seeds);
+	work->top_gpu = LK_ARRAY(&work->arena, double, work->seeds);
+	work->top_node = LK_ARRAY(&work->arena, double, work->seeds);
+	if (!result.step_s || !result.level_s || !work->compute_s || !work->top_gpu ||
+	    !work->top_node)
+		return lk_oom(err);
+	sum_times(work);
+	for (int i = 0; i < work->noise->count; i++)
+		if (work->noise->row[i].level == LK_NOISE_OPERATION)
+			work->sigma = hypot(work->sigma, work->noise->row[i].low);
+	work->gpus =
+		lk_noise_sampler_make(work->noise, LK_NOISE_GPU, work->computing_s, &work->gpu);
+	work->nodes =
+		lk_noise_sampler_make(work->noise, LK_NOISE_NODE, work->computing_s, &work->node_draws);
+	out->full = true;
+	out->apart = NAN;
+	if (!work->gpus && !work->nodes && !(work->sigma > 0)) {
+		for (size_t i = 0; i < work->seeds; i++) work->compute_s[i] = work->step->step_s;
+	} else {
+		double operations = lk_graph_length(work->step->graph) * work->chains;
+		LK_TRY(place_ranks(work, err));
+		out->full = way == LK_NOISY_FULL ||
+		            (way == LK_NOISY_AUTO && operations * (double)work->seeds <= FULL_WORK);
+		whole_runs runs = {work, work->compute_s, false};
+		if (out->full) LK_TRY(lk_parallel(work->seeds, 0, run_whole_one, &runs, err));
+		else LK_TRY(run_replicas(work, out, err));
+	}
+	LK_TRY(add_levels(work, &result, out, err));
+	return noisy_fill(work, &result, out, err);
+}
+
+lk_status lk_step_noise_over(const lk_step_options *options, const lk_step *step,
+                             const lk_cluster *cluster, const lk_noise *noise, int seeds,
+                             lk_noisy_way way, lk_step_noise *out, lk_error *err) {
+	LK_ASSERT(seeds > 0);
+	const lk_ranks *ranks = &step->graph->ranks;
+	noisy_work work = {.options = options,
+	                   .step = step,
+	                   .cluster = cluster,
+	                   .noise = noise,
+	                   .seeds = (size_t)seeds,
+	                   .stages = ranks->stages,
+	                   .chains = ranks->chains,
+	                   .size = replica_size(step->graph),
+	                   .factor = 1};
+	work.replicas = work.chains / work.size;
+	*out = (lk_step_noise){0};
+	lk_status status = noisy_run(&work, way, out, err);
+	lk_fold_free(work.fold);
+	lk_arena_free(&work.arena);
+	return status;
+}
