@@ -2,7 +2,7 @@
  *
  * A row acts on every unit of its level, in every step, with probability `chance`. A *spread* is a
  * deviation to both sides: its time gets a factor of mean 1 and relative deviation `low`, or a
- * normal number of seconds of that deviation. A *delay* lengthens it by between `low` and `high`,
+ * deviation of that many seconds. A *delay* lengthens it by between `low` and `high`,
  * evenly in the logarithm; several delays with falling chances are a heavy tail. In shares, both
  * are of the quiet time of the unit: of the step, of the kernels of a GPU, of the network
  * operations of a NIC. */
@@ -59,7 +59,7 @@ lk_status lk_noise_add(lk_noise *noise, lk_noise_row row, const char *where, lk_
 
 /* noise_draw.c: the rows of one level for units that take `quiet_s` seconds. */
 typedef struct lk_noise_sampler {
-	double quiet_s, sigma, normal_s; /* deviation of the factor, and in seconds */
+	double quiet_s, sigma; /* sigma: of the factor */
 	double chance[LK_NOISE_ROWS], low_s[LK_NOISE_ROWS], ratio[LK_NOISE_ROWS];
 	int delays;
 	uint64_t salt;

@@ -12,13 +12,14 @@
 bool lk_noise_sampler_make(const lk_noise *noise, lk_noise_level level, double quiet_s,
                            lk_noise_sampler *out) {
 	*out = (lk_noise_sampler){.quiet_s = quiet_s, .salt = lk_hash64((uint64_t)level + 1)};
-	double squares = 0, squares_s = 0;
+	double squares = 0;
 	for (int i = 0; i < noise->count; i++) {
 		const lk_noise_row *row = &noise->row[i];
 		double scale = row->seconds ? 1 : quiet_s;
 		if (row->level != level || row->chance <= 0) continue;
 		if (!row->delay) {
-			*(row->seconds ? &squares_s : &squares) += row->low * row->low;
+			double sigma = row->low * scale / quiet_s;
+			squares += sigma * sigma;
 			continue;
 		}
 		out->chance[out->delays] = row->chance;
@@ -26,8 +27,7 @@ bool lk_noise_sampler_make(const lk_noise *noise, lk_noise_level level, double q
 		out->ratio[out->delays++] = log(row->high / row->low);
 	}
 	out->sigma = sqrt(squares);
-	out->normal_s = sqrt(squares_s);
-	return squares > 0 || squares_s > 0 || out->delays > 0;
+	return squares > 0 || out->delays > 0;
 }
 
 static uint64_t draw_key(const lk_noise_sampler *sampler, uint64_t seed) {
@@ -41,13 +41,8 @@ static double draw_delay(const lk_noise_sampler *sampler, int i, double uniform)
 }
 
 static double draw_spread(const lk_noise_sampler *sampler, double uniform) {
-	double sigma = sampler->sigma, z = lk_normal_quantile(uniform);
-	double factor = sigma > 0 ? expm1(sigma * z - sigma * sigma / 2) : 0;
-	return fmax(sampler->quiet_s * factor + sampler->normal_s * z, -sampler->quiet_s);
-}
-
-static bool spreads(const lk_noise_sampler *sampler) {
-	return sampler->sigma > 0 || sampler->normal_s > 0;
+	double sigma = sampler->sigma;
+	return sampler->quiet_s * expm1(sigma * lk_normal_quantile(uniform) - sigma * sigma / 2);
 }
 
 /* The place of a unit's draw of row i; -1: its spread. */
@@ -65,7 +60,7 @@ static double unit_delays(const lk_noise_sampler *sampler, uint64_t key, uint64_
 double lk_noise_draw(const lk_noise_sampler *sampler, uint64_t seed, uint64_t unit) {
 	uint64_t key = draw_key(sampler, seed);
 	double spread =
-		spreads(sampler) ? draw_spread(sampler, lk_uniform(key, draw_place(unit, -1))) : 0;
+		sampler->sigma > 0 ? draw_spread(sampler, lk_uniform(key, draw_place(unit, -1))) : 0;
 	return spread + unit_delays(sampler, key, unit);
 }
 
@@ -75,7 +70,7 @@ double lk_noise_draw_largest(const lk_noise_sampler *sampler, uint64_t seed, con
 	double largest = -INFINITY, top = 0;
 	uint32_t first = count ? units[0] : 0;
 	for (size_t i = 0; i < count; i++) {
-		double uniform = spreads(sampler) ? lk_uniform(key, draw_place(units[i], -1)) : 0.5;
+		double uniform = sampler->sigma > 0 ? lk_uniform(key, draw_place(units[i], -1)) : 0.5;
 		double delays = unit_delays(sampler, key, units[i]);
 		if (uniform > top) top = uniform, first = units[i];
 		if (delays > 0) largest = fmax(largest, lk_noise_draw(sampler, seed, units[i]));
@@ -85,7 +80,7 @@ double lk_noise_draw_largest(const lk_noise_sampler *sampler, uint64_t seed, con
 
 double lk_noise_draw_most(const lk_noise_sampler *sampler, uint64_t seed, double count) {
 	uint64_t key = draw_key(sampler, seed);
-	double most = spreads(sampler) ? draw_spread(sampler, pow(lk_uniform(key, 0), 1 / count)) : 0;
+	double most = sampler->sigma > 0 ? draw_spread(sampler, pow(lk_uniform(key, 0), 1 / count)) : 0;
 	for (int i = 0; i < sampler->delays; i++) {
 		double uniform = pow(lk_uniform(key, (uint64_t)i + 1), 1 / count);
 		most = fmax(most, draw_delay(sampler, i, uniform));

@@ -15,9 +15,10 @@
 #include "base/stats.h"
 #include "base/vec.h"
 
-enum { KNOTS = 9, TRIALS = 20000 };
-/* The last has half of its share beyond it: up to twice its excess. */
-static const double knot_share[KNOTS] = {.2, .1, .05, .02, .01, .005, .002, .001, .0005};
+enum { KNOTS = 12, TRIALS = 20000 };
+/* P95 and P99 lie between two of them. Beyond the last, steps exceed by up to twice its excess. */
+static const double knot_share[KNOTS] = {.2,  .12,   .08,  .06,  .045, .03,
+                                         .02, .0125, .008, .004, .0015, .0005};
 static const double LEAST = 1e-4; /* smallest excess that is a delay */
 
 typedef struct fitted_series {

@@ -11,8 +11,9 @@
  *      factor and on their mean follows, T = a + b max f + c mean f, with a normal residual.
  *   3. Of every seed the replica that this puts last is simulated too, while that takes little; the
  *      others have the regression and a residual. The seed takes as long as the slowest.
- *   4. A few seeds are simulated operation by operation, with contention: the mean ratio is a
- *      factor on all. They are whole where that is affordable, and one replica elsewhere.
+ *   4. Some seeds, evenly among the ranks from fast to slow, are simulated operation by operation,
+ *      with contention: a line through them corrects all. They are whole where that is affordable,
+ *      and one replica elsewhere.
  *
  * NICs: the step is simulated with network operations that take several times as long; between
  * these, its time is linear in the factor of the slowest NIC. Inputs: the step begins when the last
@@ -31,7 +32,8 @@
 
 enum {
 	LANES = 256,       /* replicas simulated at a time */
-	PAIRS = 4,         /* seeds simulated operation by operation */
+	PAIRS = 6,         /* least number of seeds simulated operation by operation */
+	MOST_PAIRS = 32,
 	CHUNK = 64,        /* seeds drawn at a time */
 	PILOT = 512,       /* replicas simulated for the regression */
 	RESPONSES = 6,     /* factors on the network */
@@ -65,10 +67,11 @@ typedef struct noisy_work {
 	lk_costs lane_costs;
 	double lane_operations;
 	uint32_t *top;                /* [seeds] the replica that the regression puts last */
-	double *top_s, *others_s;     /* [seeds] it, simulated (NAN: not); the slowest of the others */
+	double *top_s, *others_s;     /* [seeds] its time; that of the slowest of the others */
 	double *top_gpu, *top_node;   /* [seeds] seconds of its slowest rank */
 	double base, by_most, by_mean, residual; /* the regression, seconds */
-	double factor;                           /* of contention, and of what lanes leave out */
+	/* Contention, and what lanes leave out: a seed takes shift_s + factor * (what lanes say). */
+	double shift_s, factor;
 	double *compute_s;                       /* [seeds] the result */
 } noisy_work;
 
@@ -440,33 +443,80 @@ static lk_status simulate_replica(const noisy_work *work, uint64_t seed, uint32_
 typedef struct whole_runs {
 	const noisy_work *work;
 	double *seconds;
-	bool replica; /* the last one of each seed */
+	const uint32_t *seeds; /* NULL: all, in order */
+	bool replica;          /* the last one of each seed */
 } whole_runs;
 
 static lk_status run_whole_one(void *context, size_t i, lk_error *err) {
 	const whole_runs *runs = context;
 	const noisy_work *work = runs->work;
-	uint64_t seed = work->options->seed + i;
+	size_t at = runs->seeds ? runs->seeds[i] : i;
+	uint64_t seed = work->options->seed + at;
 	if (runs->replica)
-		return simulate_replica(work, seed, work->top[i], &runs->seconds[i], err);
+		return simulate_replica(work, seed, work->top[at], &runs->seconds[i], err);
 	return simulate_whole(work, seed, &runs->seconds[i], err);
 }
 
-static lk_status run_pairs(noisy_work *work, lk_step_noise *out, lk_error *err) {
-	size_t pairs = work->seeds < PAIRS ? work->seeds : PAIRS;
-	double whole[PAIRS], ratio[PAIRS], mean = 0,
-		operations = lk_graph_length(work->step->graph) * work->chains;
-	whole_runs runs = {work, whole, operations > LK_STEP_SIMULATED};
-	LK_TRY(lk_parallel(pairs, 0, run_whole_one, &runs, err));
-	for (size_t i = 0; i < pairs; i++) {
-		double lanes = runs.replica ? work->top_s[i] : fmax(work->top_s[i], work->others_s[i]);
-		ratio[i] = whole[i] / lanes;
-		mean += ratio[i] / (double)pairs;
+static int seed_order(const void *a, const void *b, void *context) {
+	const double *step_s = context;
+	size_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	if (step_s[i] != step_s[j]) return step_s[i] < step_s[j] ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+/* The seeds from the fastest to the slowest; NULL when memory runs out. */
+static uint32_t *seeds_by(const double *step_s, size_t seeds) {
+	uint32_t *order = malloc(seeds * sizeof *order);
+	for (size_t i = 0; order && i < seeds; i++) order[i] = (uint32_t)i;
+	if (order) lk_sort_by(order, seeds, sizeof *order, seed_order, (void *)(uintptr_t)step_s);
+	return order;
+}
+
+/* The line through pairs of what lanes say and what is right: through the mean ratio, with a slope
+ * that counts as far as it stands out from the scatter about it. */
+static void pairs_fit(noisy_work *work, const double *lanes, const double *whole, size_t count,
+                      lk_step_noise *out) {
+	double n = (double)count, x = 0, y = 0, xx = 0, xy = 0, scatter = 0;
+	for (size_t i = 0; i < count; i++) x += lanes[i] / n, y += whole[i] / n;
+	double ratio = y / x;
+	for (size_t i = 0; i < count; i++) {
+		double a = lanes[i] - x;
+		xx += a * a;
+		xy += a * (whole[i] - ratio * lanes[i]);
 	}
-	work->factor = mean;
-	out->checked = (int)pairs;
+	double slope = xx > 0 ? xy / xx : 0;
+	for (size_t i = 0; i < count; i++) {
+		double miss = whole[i] - ratio * lanes[i] - slope * (lanes[i] - x);
+		scatter += miss * miss / fmax(1, n - 2);
+	}
+	if (work->sigma > 0) slope = 0; /* lanes have other draws of single kernels */
+	if (xx > 0) slope *= xx / (xx + n * scatter);
+	work->factor = ratio + slope;
+	work->shift_s = -slope * x;
+	out->checked = (int)count;
 	out->apart = 0;
-	for (size_t i = 0; i < pairs; i++) out->apart = fmax(out->apart, fabs(ratio[i] / mean - 1));
+	for (size_t i = 0; i < count; i++)
+		out->apart = fmax(
+			out->apart, fabs((work->shift_s + work->factor * lanes[i]) / whole[i] - 1));
+}
+
+static lk_status run_pairs(noisy_work *work, lk_step_noise *out, lk_error *err) {
+	double lanes[MOST_PAIRS], whole[MOST_PAIRS],
+		operations = lk_graph_length(work->step->graph) * work->chains;
+	uint32_t chosen[MOST_PAIRS];
+	size_t count = (size_t)fmin(MOST_PAIRS, fmax(PAIRS, PAIRS * LK_STEP_SIMULATED / operations));
+	if (count > work->seeds) count = work->seeds;
+	whole_runs runs = {work, whole, chosen, operations > LK_STEP_SIMULATED};
+	const double *by = runs.replica ? work->top_s : work->compute_s;
+	uint32_t *order = seeds_by(by, work->seeds);
+	if (!order) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) {
+		chosen[i] = order[(2 * i + 1) * work->seeds / (2 * count)];
+		lanes[i] = by[chosen[i]];
+	}
+	free(order);
+	LK_TRY(lk_parallel(count, 0, run_whole_one, &runs, err));
+	pairs_fit(work, lanes, whole, count, out);
 	return LK_OK;
 }
 
@@ -479,9 +529,11 @@ static lk_status run_replicas(noisy_work *work, lk_step_noise *out, lk_error *er
 	LK_TRY(run_pilot(work, err));
 	LK_TRY(lk_parallel((work->seeds + CHUNK - 1) / CHUNK, 0, seeds_rank, work, err));
 	LK_TRY(run_last(work, err));
+	for (size_t i = 0; i < work->seeds; i++)
+		work->compute_s[i] = fmax(work->top_s[i], work->others_s[i]);
 	LK_TRY(run_pairs(work, out, err));
 	for (size_t i = 0; i < work->seeds; i++)
-		work->compute_s[i] = work->factor * fmax(work->top_s[i], work->others_s[i]);
+		work->compute_s[i] = work->shift_s + work->factor * work->compute_s[i];
 	return LK_OK;
 }
 
@@ -567,7 +619,7 @@ static lk_status add_levels(noisy_work *work, noisy_result *result, lk_step_nois
 	if (nics) LK_TRY(lk_parallel(RESPONSES, 0, run_response, &network, err));
 	if (out->full) LK_TRY(note_slowest(work, &still_s, err));
 	else if (work->sigma > 0)
-		still_s = work->factor * regression_at(work, (lane_features){1, 1});
+		still_s = work->shift_s + work->factor * regression_at(work, (lane_features){1, 1});
 	for (size_t i = 0; i < work->seeds; i++) {
 		uint64_t seed = work->options->seed + i;
 		double time = work->compute_s[i], level[LK_NOISE_LEVELS] = {0};
@@ -600,13 +652,6 @@ static lk_status add_levels(noisy_work *work, noisy_result *result, lk_step_nois
 	return LK_OK;
 }
 
-static int seed_order(const void *a, const void *b, void *context) {
-	const double *step_s = context;
-	size_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	if (step_s[i] != step_s[j]) return step_s[i] < step_s[j] ? -1 : 1;
-	return i < j ? -1 : i > j;
-}
-
 /* Means of the levels over the seeds within half a percent around a quantile. */
 static void levels_around(const noisy_result *result, const uint32_t *order, size_t seeds,
                           double quantile, size_t member, lk_step_noise *out) {
@@ -625,10 +670,8 @@ static void levels_around(const noisy_result *result, const uint32_t *order, siz
 static lk_status noisy_fill(const noisy_work *work, const noisy_result *result, lk_step_noise *out,
                             lk_error *err) {
 	size_t seeds = work->seeds;
-	uint32_t *order = malloc(seeds * sizeof *order);
+	uint32_t *order = seeds_by(result->step_s, seeds);
 	if (!order) return lk_oom(err);
-	for (size_t i = 0; i < seeds; i++) order[i] = (uint32_t)i;
-	lk_sort_by(order, seeds, sizeof *order, seed_order, result->step_s);
 	out->step_s = (lk_quantiles){lk_quantile(result->step_s, seeds, 0.50),
 	                             lk_quantile(result->step_s, seeds, 0.95),
 	                             lk_quantile(result->step_s, seeds, 0.99)};
@@ -665,7 +708,7 @@ static lk_status noisy_run(noisy_work *work, lk_noisy_way way, lk_step_noise *ou
 		LK_TRY(place_ranks(work, err));
 		out->full = way == LK_NOISY_FULL ||
 		            (way == LK_NOISY_AUTO && operations * (double)work->seeds <= FULL_WORK);
-		whole_runs runs = {work, work->compute_s, false};
+		whole_runs runs = {work, work->compute_s, NULL, false};
 		if (out->full) LK_TRY(lk_parallel(work->seeds, 0, run_whole_one, &runs, err));
 		else LK_TRY(run_replicas(work, out, err));
 	}
