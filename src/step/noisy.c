@@ -7,10 +7,11 @@
  *   1. For every seed, replica and stage, the factor on kernels: the largest of its ranks, which
  *      synchronise in every layer.
  *   2. A pilot of replicas is simulated as lanes of vectors: the folded step without contention,
- *      where factors act on the computing part of a folded run. A regression on the slowest stage's
- *      factor and on their mean follows, T = a + b max f + c mean f, with a normal residual.
- *   3. Of every seed the replica that this puts last is simulated too, while that takes little; the
- *      others have the regression and a residual. The seed takes as long as the slowest.
+ *      where factors act on the computing part of a folded run. A regression on the slowest stage
+ *      and on the mean follows, T = a + b max w f + c mean w f for stages that compute w, with a
+ *      normal residual.
+ *   3. Of every seed the replicas that this puts last are simulated too, as many as take little;
+ *      the others have the regression and a residual. The seed takes as long as the slowest.
  *   4. Some seeds, evenly among the ranks from fast to slow, are simulated operation by operation,
  *      with contention: a line through them corrects all. They are whole where that is affordable,
  *      and one replica elsewhere.
@@ -48,6 +49,13 @@ typedef struct stage_draw {
 	float factor, gpu_s, node_s; /* of its slowest rank */
 } stage_draw;
 
+/* A replica that may be a seed's last. */
+typedef struct last_replica {
+	double seconds;
+	uint32_t replica;
+	float gpu_s, node_s; /* of its slowest rank */
+} last_replica;
+
 typedef struct noisy_work {
 	lk_arena arena;
 	const lk_step_options *options;
@@ -62,13 +70,17 @@ typedef struct noisy_work {
 	bool gpus, nodes;
 	double sigma; /* of single kernels */
 	double computing_s, network_s; /* of a rank, mean over stages */
+	float *even;    /* [stages] factors of 1 */
+	double *weight; /* [stages] kernels of a rank over those of the stage that has most */
 	lk_fold *fold;
 	lk_graph lanes; /* view of the folded graph: LANES replicas side by side */
 	lk_costs lane_costs;
 	double lane_operations;
-	uint32_t *top;                /* [seeds] the replica that the regression puts last */
-	double *top_s, *others_s;     /* [seeds] its time; that of the slowest of the others */
-	double *top_gpu, *top_node;   /* [seeds] seconds of its slowest rank */
+	last_replica *last; /* [seeds * kept] replicas that the regression puts last */
+	uint32_t kept;
+	bool simulates;             /* these are simulated */
+	double *others_s;           /* [seeds] the slowest of the others */
+	double *top_gpu, *top_node; /* [seeds] seconds of the slowest rank */
 	double base, by_most, by_mean, residual; /* the regression, seconds */
 	/* Contention, and what lanes leave out: a seed takes shift_s + factor * (what lanes say). */
 	double shift_s, factor;
@@ -122,8 +134,13 @@ static lk_status place_ranks(noisy_work *work, lk_error *err) {
 	return LK_OK;
 }
 
-static void sum_times(noisy_work *work) {
+static lk_status sum_times(noisy_work *work, lk_error *err) {
 	const lk_graph *graph = work->step->graph;
+	double most = 0;
+	work->weight = LK_ARRAY(&work->arena, double, work->stages);
+	work->even = LK_ARRAY(&work->arena, float, work->stages);
+	if (!work->weight || !work->even) return lk_oom(err);
+	for (uint32_t s = 0; s < work->stages; s++) work->even[s] = 1;
 	for (uint32_t s = 0; s < work->stages; s++) {
 		const lk_program *program = &graph->programs.at[s];
 		uint32_t variant = work->step->costs.variant_of
@@ -137,11 +154,15 @@ static void sum_times(noisy_work *work) {
 				double seconds = (double)cost->duration_ps / LK_PS_PER_S * call->repeat;
 				bool comm = lk_op_is_comm(graph->ops.kind[op]);
 				if (!comm && graph->ops.stream[op] == LK_STREAM_COMPUTE)
-					work->computing_s += seconds / work->stages;
+					work->weight[s] += seconds;
 				if (comm && cost->nic > 0) work->network_s += seconds / work->stages;
 			}
 		}
+		work->computing_s += work->weight[s] / work->stages;
+		most = fmax(most, work->weight[s]);
 	}
+	for (uint32_t s = 0; s < work->stages; s++) work->weight[s] /= most > 0 ? most : 1;
+	return LK_OK;
 }
 
 /* Draw one stage of a replica. Ranks of one node follow one another. */
@@ -241,17 +262,23 @@ typedef struct lane_features {
 	double most, mean;
 } lane_features;
 
-static lane_features features_of(const float *factors, uint32_t stages) {
+static lane_features features_of(const noisy_work *work, const float *factors) {
 	lane_features out = {0};
-	for (uint32_t s = 0; s < stages; s++) {
-		out.most = fmax(out.most, (double)factors[s]);
-		out.mean += (double)factors[s] / stages;
+	for (uint32_t s = 0; s < work->stages; s++) {
+		double takes = work->weight[s] * (double)factors[s];
+		out.most = fmax(out.most, takes);
+		out.mean += takes / work->stages;
 	}
 	return out;
 }
 
 static double regression_at(const noisy_work *work, lane_features x) {
-	return work->base + work->by_most * (x.most - 1) + work->by_mean * (x.mean - 1);
+	return work->base + work->by_most * x.most + work->by_mean * x.mean;
+}
+
+/* The time of a replica that is not simulated, with a residual of its own. */
+static double with_residual(const noisy_work *work, uint64_t key, const last_replica *of) {
+	return of->seconds + work->residual * lk_normal_quantile(lk_uniform(key, of->replica));
 }
 
 /* Least squares about the means; a feature that does not vary has no slope. */
@@ -259,11 +286,11 @@ static void regression_fit(noisy_work *work, const float *factors, const double 
                            size_t count) {
 	double n = (double)count, most = 0, mean = 0, time = 0, aa = 0, ab = 0, bb = 0, at = 0, bt = 0;
 	for (size_t i = 0; i < count; i++) {
-		lane_features x = features_of(factors + i * work->stages, work->stages);
+		lane_features x = features_of(work, factors + i * work->stages);
 		most += x.most / n, mean += x.mean / n, time += seconds[i] / n;
 	}
 	for (size_t i = 0; i < count; i++) {
-		lane_features x = features_of(factors + i * work->stages, work->stages);
+		lane_features x = features_of(work, factors + i * work->stages);
 		double a = x.most - most, b = x.mean - mean, t = seconds[i] - time;
 		aa += a * a, ab += a * b, bb += b * b, at += a * t, bt += b * t;
 	}
@@ -272,19 +299,20 @@ static void regression_fit(noisy_work *work, const float *factors, const double 
 		work->by_most = (at * bb - bt * ab) / determinant;
 		work->by_mean = (bt * aa - at * ab) / determinant;
 	} else if (aa > 0) work->by_most = at / aa;
-	work->base = time - work->by_most * (most - 1) - work->by_mean * (mean - 1);
+	work->base = time - work->by_most * most - work->by_mean * mean;
 	double squares = 0;
 	for (size_t i = 0; i < count; i++) {
-		double miss = seconds[i] -
-		              regression_at(work, features_of(factors + i * work->stages, work->stages));
+		double miss =
+			seconds[i] - regression_at(work, features_of(work, factors + i * work->stages));
 		squares += miss * miss;
 	}
 	work->residual = sqrt(squares / fmax(1, n - 3));
 }
 
-/* Replicas of the first seeds: of each, the one with the slowest stage and a random one. */
+/* Replicas of some seeds, not only those requested: of each, the one with the slowest stage and a
+ * random one. */
 static lk_status run_pilot(noisy_work *work, lk_error *err) {
-	size_t count = work->seeds < PILOT / 2 ? work->seeds : PILOT / 2;
+	const size_t count = PILOT / 2;
 	float *factors = malloc(2 * count * work->stages * sizeof *factors),
 		  *one = malloc(work->stages * sizeof *one);
 	double *seconds = malloc(2 * count * sizeof *seconds);
@@ -296,7 +324,7 @@ static lk_status run_pilot(noisy_work *work, lk_error *err) {
 		for (uint32_t r = 0; r < work->replicas; r++) {
 			for (uint32_t s = 0; s < work->stages; s++)
 				one[s] = draw_stage(work, work->options->seed + i, r, s).factor;
-			double reached = features_of(one, work->stages).most;
+			double reached = features_of(work, one).most;
 			if (r == any) memcpy(other, one, work->stages * sizeof *one);
 			if (reached > most) memcpy(slowest, one, work->stages * sizeof *one), most = reached;
 		}
@@ -311,7 +339,7 @@ static lk_status run_pilot(noisy_work *work, lk_error *err) {
 
 /* ---- seeds ---- */
 
-/* Find the last two replicas of each seed. */
+/* Order the replicas of each seed: the last ones are to be simulated. */
 static lk_status seeds_rank(void *context, size_t chunk, lk_error *err) {
 	noisy_work *work = context;
 	float *one = malloc(work->stages * sizeof *one);
@@ -319,53 +347,68 @@ static lk_status seeds_rank(void *context, size_t chunk, lk_error *err) {
 	size_t end = (chunk + 1) * CHUNK < work->seeds ? (chunk + 1) * CHUNK : work->seeds;
 	for (size_t i = chunk * CHUNK; i < end; i++) {
 		uint64_t seed = work->options->seed + i, key = lk_hash64(seed ^ 0x7265736964u);
-		double last_s = -1, others_s = 0;
+		last_replica *last = work->last + i * work->kept;
 		for (uint32_t r = 0; r < work->replicas; r++) {
-			stage_draw slowest = {0};
+			last_replica now = {.replica = r};
+			float most = 0;
 			for (uint32_t s = 0; s < work->stages; s++) {
 				stage_draw draw = draw_stage(work, seed, r, s);
 				one[s] = draw.factor;
-				if (draw.factor > slowest.factor) slowest = draw;
+				if (draw.factor <= most) continue;
+				most = draw.factor;
+				now.gpu_s = draw.gpu_s, now.node_s = draw.node_s;
 			}
-			double likely = regression_at(work, features_of(one, work->stages));
-			double time =
-				likely + work->residual * lk_normal_quantile(lk_uniform(key, r));
-			if (time <= last_s) {
-				others_s = fmax(others_s, time);
-				continue;
+			now.seconds = regression_at(work, features_of(work, one));
+			uint32_t at = r < work->kept ? r : work->kept;
+			while (at > 0 && now.seconds > last[at - 1].seconds) {
+				if (at < work->kept) last[at] = last[at - 1];
+				else work->others_s[i] = fmax(work->others_s[i], with_residual(work, key, &last[at - 1]));
+				at--;
 			}
-			others_s = fmax(others_s, last_s);
-			last_s = time;
-			work->top[i] = r;
-			work->top_gpu[i] = (double)slowest.gpu_s;
-			work->top_node[i] = (double)slowest.node_s;
+			if (at < work->kept) last[at] = now;
+			else work->others_s[i] = fmax(work->others_s[i], with_residual(work, key, &now));
 		}
-		work->top_s[i] = last_s;
-		work->others_s[i] = others_s;
+		for (uint32_t k = 0; k < work->kept && !work->simulates; k++)
+			last[k].seconds = with_residual(work, key, &last[k]);
 	}
 	free(one);
 	return LK_OK;
 }
 
-/* Simulate the last replica of the first seeds, as many as LANE_WORK allows. Without noise of
- * single kernels the regression may be exact already, and with it alone any replica may be the
- * last: then the residual says it all. */
+/* Simulate the last replicas of every seed. */
 static lk_status run_last(noisy_work *work, lk_error *err) {
-	size_t count = (size_t)fmax(0, LANE_WORK / fmax(work->lane_operations, 1) - PILOT);
-	if (count > work->seeds) count = work->seeds;
-	if (work->sigma > 0 || work->residual < 1e-5 * work->base || !count) return LK_OK;
+	size_t count = work->seeds * work->kept;
 	float *factors = malloc(count * work->stages * sizeof *factors);
 	double *seconds = malloc(count * sizeof *seconds);
 	lk_status status = factors && seconds ? LK_OK : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < count; i++)
 		for (uint32_t s = 0; s < work->stages; s++)
 			factors[i * work->stages + s] =
-				draw_stage(work, work->options->seed + i, work->top[i], s).factor;
+				draw_stage(work, work->options->seed + i / work->kept, work->last[i].replica, s)
+					.factor;
 	if (status == LK_OK) status = lanes_run(work, factors, count, 2, seconds, err);
-	for (size_t i = 0; status == LK_OK && i < count; i++) work->top_s[i] = seconds[i];
+	for (size_t i = 0; status == LK_OK && i < count; i++) work->last[i].seconds = seconds[i];
 	free(factors);
 	free(seconds);
 	return status;
+}
+
+/* The replica of a seed that ends last, of those kept. */
+static const last_replica *seed_last(const noisy_work *work, size_t seed) {
+	const last_replica *last = work->last + seed * work->kept, *out = last;
+	for (uint32_t k = 1; k < work->kept; k++)
+		if (last[k].seconds > out->seconds) out = &last[k];
+	return out;
+}
+
+/* How many replicas of a seed are worth simulating. With noise of single kernels any replica may be
+ * the last, and without it the regression may be exact already: then the residual says it all. */
+static void choose_kept(noisy_work *work) {
+	enum { MOST = 4 };
+	double room = LANE_WORK / fmax(work->lane_operations * (double)work->seeds, 1);
+	work->simulates = room >= 1 && !(work->sigma > 0) && work->residual > 1e-5 * work->base;
+	work->kept = work->simulates ? (uint32_t)fmin(MOST, room) : 1;
+	if (work->kept > work->replicas) work->kept = work->replicas;
 }
 
 /* ---- operation by operation ---- */
@@ -453,7 +496,7 @@ static lk_status run_whole_one(void *context, size_t i, lk_error *err) {
 	size_t at = runs->seeds ? runs->seeds[i] : i;
 	uint64_t seed = work->options->seed + at;
 	if (runs->replica)
-		return simulate_replica(work, seed, work->top[at], &runs->seconds[i], err);
+		return simulate_replica(work, seed, seed_last(work, at)->replica, &runs->seconds[i], err);
 	return simulate_whole(work, seed, &runs->seconds[i], err);
 }
 
@@ -507,12 +550,11 @@ static lk_status run_pairs(noisy_work *work, lk_step_noise *out, lk_error *err) 
 	size_t count = (size_t)fmin(MOST_PAIRS, fmax(PAIRS, PAIRS * LK_STEP_SIMULATED / operations));
 	if (count > work->seeds) count = work->seeds;
 	whole_runs runs = {work, whole, chosen, operations > LK_STEP_SIMULATED};
-	const double *by = runs.replica ? work->top_s : work->compute_s;
-	uint32_t *order = seeds_by(by, work->seeds);
+	uint32_t *order = seeds_by(work->compute_s, work->seeds);
 	if (!order) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
-		chosen[i] = order[(2 * i + 1) * work->seeds / (2 * count)];
-		lanes[i] = by[chosen[i]];
+		size_t at = chosen[i] = order[(2 * i + 1) * work->seeds / (2 * count)];
+		lanes[i] = runs.replica ? seed_last(work, at)->seconds : work->compute_s[at];
 	}
 	free(order);
 	LK_TRY(lk_parallel(count, 0, run_whole_one, &runs, err));
@@ -521,16 +563,20 @@ static lk_status run_pairs(noisy_work *work, lk_step_noise *out, lk_error *err) 
 }
 
 static lk_status run_replicas(noisy_work *work, lk_step_noise *out, lk_error *err) {
-	work->top = LK_ARRAY(&work->arena, uint32_t, work->seeds);
-	work->top_s = LK_ARRAY(&work->arena, double, work->seeds);
-	work->others_s = LK_ARRAY(&work->arena, double, work->seeds);
-	if (!work->top || !work->top_s || !work->others_s) return lk_oom(err);
 	LK_TRY(lanes_set_up(work, err));
 	LK_TRY(run_pilot(work, err));
+	choose_kept(work);
+	work->last = LK_ARRAY(&work->arena, last_replica, work->seeds *work->kept);
+	work->others_s = LK_ARRAY(&work->arena, double, work->seeds);
+	if (!work->last || !work->others_s) return lk_oom(err);
 	LK_TRY(lk_parallel((work->seeds + CHUNK - 1) / CHUNK, 0, seeds_rank, work, err));
-	LK_TRY(run_last(work, err));
-	for (size_t i = 0; i < work->seeds; i++)
-		work->compute_s[i] = fmax(work->top_s[i], work->others_s[i]);
+	if (work->simulates) LK_TRY(run_last(work, err));
+	for (size_t i = 0; i < work->seeds; i++) {
+		const last_replica *last = seed_last(work, i);
+		work->compute_s[i] = fmax(last->seconds, work->others_s[i]);
+		work->top_gpu[i] = (double)last->gpu_s;
+		work->top_node[i] = (double)last->node_s;
+	}
 	LK_TRY(run_pairs(work, out, err));
 	for (size_t i = 0; i < work->seeds; i++)
 		work->compute_s[i] = work->shift_s + work->factor * work->compute_s[i];
@@ -619,7 +665,7 @@ static lk_status add_levels(noisy_work *work, noisy_result *result, lk_step_nois
 	if (nics) LK_TRY(lk_parallel(RESPONSES, 0, run_response, &network, err));
 	if (out->full) LK_TRY(note_slowest(work, &still_s, err));
 	else if (work->sigma > 0)
-		still_s = work->shift_s + work->factor * regression_at(work, (lane_features){1, 1});
+		still_s = work->shift_s + work->factor * regression_at(work, features_of(work, work->even));
 	for (size_t i = 0; i < work->seeds; i++) {
 		uint64_t seed = work->options->seed + i;
 		double time = work->compute_s[i], level[LK_NOISE_LEVELS] = {0};
@@ -691,7 +737,7 @@ static lk_status noisy_run(noisy_work *work, lk_noisy_way way, lk_step_noise *ou
 	if (!result.step_s || !result.level_s || !work->compute_s || !work->top_gpu ||
 	    !work->top_node)
 		return lk_oom(err);
-	sum_times(work);
+	LK_TRY(sum_times(work, err));
 	for (int i = 0; i < work->noise->count; i++)
 		if (work->noise->row[i].level == LK_NOISE_OPERATION)
 			work->sigma = hypot(work->sigma, work->noise->row[i].low);
