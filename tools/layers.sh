@@ -86,7 +86,7 @@ jobs:             base system io hw
 -- lang
 lang/tune:        base system io view/table cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim sim/memory step whatif
 -- study
-tables:           base io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
+tables:           base system io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
 -- src
 collective:       base hw cost/collective cost tables
 -- study

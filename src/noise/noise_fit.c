@@ -1,6 +1,7 @@
 /* noise_fit.c: rows of noise of whole steps, from step times.
  *
- * Of a series with median m, the spread is (P75 - P25) / 1.349 m, as of a normal distribution.
+ * Of a series with median m, the spread is (P75 - P25) / 1.349 m, as of a normal distribution, or
+ * less where even that would exceed what the slowest tenth of the steps shows.
  * Beyond it, S(x) of all steps exceed m (1 + x). At several shares s the excess x_s is taken from
  * the series; delays bring the share of steps beyond x_s from what the spread alone gives,
  * Q(x_s / sigma), to s. Between two of them a delay is even in the logarithm. Of several series the
@@ -38,6 +39,8 @@ static lk_status fit_one(const lk_noise_series *series, fitted_series *out, lk_e
 		double share = knot_share[k] * n, place = last * (1 - share);
 		bool known = share <= 0.5 && share * (double)series->count >= 1;
 		out->excess[k] = known ? fmax(0, sorted[(size_t)(place + 0.5)] / median_s - 1) * n : NAN;
+		if (known && knot_share[k] <= 0.1)
+			out->sigma = fmin(out->sigma, out->excess[k] / lk_normal_quantile(1 - share) / sqrt(n));
 	}
 	free(sorted);
 	return LK_OK;

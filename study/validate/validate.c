@@ -148,6 +148,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->rl, lk_score_post},
 		{request->refit, lk_score_refit},
 		{request->finetune, lk_score_finetune},
+		{request->noise, lk_score_noise},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -161,9 +162,8 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_hint(
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
-		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --plan and --dlrm, or none "
-		"for "
-		"training runs");
+		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --noise, --plan and --dlrm, "
+		"or none for training runs");
 	return NULL;
 }
 
@@ -171,7 +171,7 @@ static lk_status check_stack(const lk_validate_request *request, lk_error *err) 
 	bool other = request->ops || request->kernels || request->collectives || request->memory ||
 	             request->slowdown || request->models || request->dlrm || request->scaling ||
 	             request->mlperf || request->inference || request->serving || request->rl ||
-	             request->refit || request->finetune || request->plan;
+	             request->refit || request->finetune || request->noise || request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -192,7 +192,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
 	            !request->inference && !request->serving && !request->rl && !request->refit &&
-	            !request->finetune;
+	            !request->finetune && !request->noise;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",
@@ -270,7 +270,8 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	lk_stream *in = NULL;
-	lk_status status = lk_stream_open(request->table, &in, err);
+	lk_status status = LK_OK;
+	if (!request->noise) status = lk_stream_open(request->table, &in, err);
 	if (status == LK_OK)
 		status = lk_calibration_begin(&work->calibration, request->calibration, err);
 	if (status == LK_OK) {

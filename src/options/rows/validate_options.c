@@ -36,6 +36,9 @@ static const lk_option options[] = {
 	{FLAG("refit", refit, "new weights on their way to inference engines (weight_update.csv)")},
 	{FLAG("finetune", finetune,
 	 "fine-tuning: peak memory, whether it fits, step times (finetune_runs.csv)")},
+	{FLAG("noise", noise,
+	 "P95 and P99 over P50 of step times (a folder of them, step_series/), by the presets of "
+	 "predict --noise")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
