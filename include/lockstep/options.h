@@ -74,6 +74,7 @@ typedef struct lk_outputs {
 	const char *graph;  /* file of the step graph */
 	const char *chakra; /* folder of Chakra execution traces */
 	const char *goal;   /* file of a GOAL schedule */
+	const char *noise;  /* file of the noise of a log's steps */
 	const char *resume; /* lockstep-mpi: file of finished parts */
 	bool chakra_times;  /* with modelled durations */
 	bool chakra_host;   /* with nodes of the host */

@@ -33,6 +33,8 @@ typedef struct lk_measured {
 	double *step_times_s;           /* as they came; NULL where only a number was given */
 	int64_t *step_numbers;          /* [steps]; NULL likewise */
 	size_t steps;
+	int restarts;           /* times that the steps go back to an earlier one */
+	int64_t repeated_steps; /* steps that ran again then */
 	size_t first_steps; /* at the start of step_times_s, left out of step_s and its percentiles */
 	double tokens_per_s, samples_per_s;       /* of the whole job; 0 not stated */
 	double tokens_per_s_gpu, tflops_gpu, mfu; /* of one GPU; mfu 0..1; 0 not stated */

@@ -55,6 +55,10 @@ static lk_status explain_row_fill(void *request, const lk_verb_input *input, lk_
 static lk_status explain_row_files(const void *request, const void *answer,
                                    const lk_outputs *outputs, lk_error *err) {
 	(void)request;
+	if (outputs->noise) {
+		lk_fail(err, LK_ERR_INPUT, "--noise", "traces have too few steps to say how steps spread");
+		return lk_hint(err, "give the run's log, or its step times as CSV");
+	}
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
 }
 
@@ -160,6 +164,12 @@ static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs
 	return lk_run_log_print(answer, outputs->format, colour, outputs->path, out, err);
 }
 
+static lk_status run_log_row_files(const void *request, const void *answer,
+                                   const lk_outputs *outputs, lk_error *err) {
+	(void)request;
+	return outputs->noise ? lk_run_log_write_noise(answer, outputs->noise, err) : LK_OK;
+}
+
 const lk_verb_row lk_row_run_log = {
 	.verb = &lk_explain_verb,
 	.defaults = explain_row_defaults,
@@ -167,6 +177,7 @@ const lk_verb_row lk_row_run_log = {
 	.ask = run_log_row_ask,
 	.free = run_log_row_free,
 	.print = run_log_row_print,
+	.files = run_log_row_files,
 	.failed_check = ROW_PLACE(lk_run_log, failed_check),
 };
 
