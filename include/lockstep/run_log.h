@@ -53,8 +53,8 @@ typedef struct lk_run_log {
 	int restarts;           /* times that the log goes back to an earlier step */
 	int64_t repeated_steps; /* steps that ran again then */
 	double restart_s;       /* what these take, by the median */
-	double slow_share;  /* of the time: what slow steps took beyond the median */
-	int64_t slow_every; /* steps between two slow ones, where that is always the same; else 0 */
+	double slow_share;      /* of the time: what slow steps took beyond the median */
+	int64_t slow_every;     /* steps between two slow ones, where that is always the same; else 0 */
 	double tokens_per_s, samples_per_s;       /* of the whole job */
 	double tokens_per_s_gpu, tflops_gpu, mfu; /* of one GPU; mfu is a share */
 	double memory_bytes;                      /* peak of the fullest device */

@@ -245,8 +245,7 @@ static void find_restarts(run_log_work *work, char *text, size_t size) {
 	char cost[32];
 	if (!log->restarts) return;
 	lk_text found = lk_text_begin(text, size);
-	lk_text_add(&found,
-	            "%d %s repeated %lld steps, %s: checkpoints at shorter intervals lose less",
+	lk_text_add(&found, "%d %s repeated %lld steps, %s: checkpoints at shorter intervals lose less",
 	            log->restarts, lk_noun(log->restarts, "restart", "restarts"),
 	            (long long)log->repeated_steps,
 	            lk_format_seconds(log->restart_s, cost, sizeof cost));
@@ -294,9 +293,9 @@ static void find_full(run_log_work *work, char *text, size_t size) {
 }
 
 static lk_status take_findings(run_log_work *work, lk_error *err) {
-	static void (*const finders[])(run_log_work *, char *, size_t) = {
-		find_slow,  find_tail, find_stretch, find_restarts,
-		find_drift, find_data, find_clocks,  find_full};
+	static void (*const finders[])(run_log_work *, char *,
+	                               size_t) = {find_slow,  find_tail, find_stretch, find_restarts,
+	                                          find_drift, find_data, find_clocks,  find_full};
 	_Static_assert(sizeof finders / sizeof *finders <= sizeof work->findings / sizeof(char *),
 	               "room for all findings");
 	for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {

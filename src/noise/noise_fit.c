@@ -18,7 +18,7 @@
 
 enum { KNOTS = 12, TRIALS = 20000 };
 /* P95 and P99 lie between two of them. Beyond the last, steps exceed by up to twice its excess. */
-static const double knot_share[KNOTS] = {.2,  .12,   .08,  .06,  .045, .03,
+static const double knot_share[KNOTS] = {.2,  .12,   .08,  .06,  .045,  .03,
                                          .02, .0125, .008, .004, .0015, .0005};
 static const double LEAST = 1e-4; /* smallest excess that is a delay */
 

@@ -18,10 +18,10 @@ typedef struct lk_step_noise {
 	 * step is the quantile. */
 	lk_quantiles level_s[LK_NOISE_LEVELS];
 	bool acts[LK_NOISE_LEVELS];
-	bool full;      /* every seed was simulated with all its ranks */
-	int checked;    /* seeds of REPLICA that were simulated with contention, operation by operation;
+	bool full;    /* every seed was simulated with all its ranks */
+	int checked;  /* seeds of REPLICA that were simulated with contention, operation by operation;
 	                   the others have their mean factor */
-	double apart;   /* largest relative difference of one of them; NAN: none */
+	double apart; /* largest relative difference of one of them; NAN: none */
 } lk_step_noise;
 
 /* Whether rows of the noise change what ranks compute, so that the step's graph needs all of its

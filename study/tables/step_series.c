@@ -66,7 +66,7 @@ static lk_status read_head(series_reading *reading, lk_stream *in, lk_error *err
 }
 
 /* Leave out the first steps of the run that ends: they compile and fill caches. */
-static void end_run(series_reading *reading) {
+static void leave_first_steps(series_reading *reading) {
 	size_t begin = reading->run_begins, steps = reading->seconds.count - begin, left = steps / 20;
 	if (left > FIRST_STEPS) left = FIRST_STEPS;
 	memmove(reading->seconds.at + begin, reading->seconds.at + begin + left,
@@ -78,11 +78,11 @@ static void end_run(series_reading *reading) {
 static lk_status take_step(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	series_reading *reading = context;
 	double seconds, run;
-	LK_TRY(lk_parse_real(lk_csv_field(csv, at[SECONDS]), 1e-9, 1e9, &seconds, lk_csv_where(csv),
-	                     err));
+	LK_TRY(
+		lk_parse_real(lk_csv_field(csv, at[SECONDS]), 1e-9, 1e9, &seconds, lk_csv_where(csv), err));
 	LK_TRY(lk_csv_real(csv, at[RUN], 0, 1e9, &run, err));
 	if (isnan(run)) run = 0;
-	if (run != reading->run) end_run(reading);
+	if (run != reading->run) leave_first_steps(reading);
 	reading->run = run;
 	if (!lk_push(&reading->seconds)) return lk_oom(err);
 	*lk_last(&reading->seconds) = seconds;
@@ -105,7 +105,7 @@ static lk_status read_series(lk_arena *arena, const char *path, const char *name
 	if (status == LK_OK) status = lk_csv_read(in, &table, &reading, err);
 	lk_stream_close(in);
 	if (status == LK_OK) {
-		end_run(&reading);
+		leave_first_steps(&reading);
 		out->count = reading.seconds.count;
 		out->seconds = LK_ARRAY(arena, double, out->count);
 		if (!out->seconds) status = lk_oom(err);

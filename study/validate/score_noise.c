@@ -61,8 +61,7 @@ static lk_status score_series(const noise_scoring *scoring, const lk_step_series
 	const char *reason = NULL;
 	double quiet_s = lk_median(series->seconds, series->count), tail[TAILS] = {NAN, NAN};
 	LK_TRY(noise_for(scoring, series, &noise, &reason, err));
-	if (!reason)
-		LK_TRY(lk_noise_tail(&noise, quiet_s, series->mean_of, &tail[0], &tail[1], err));
+	if (!reason) LK_TRY(lk_noise_tail(&noise, quiet_s, series->mean_of, &tail[0], &tail[1], err));
 	*right = !reason;
 	for (int t = 0; t < TAILS; t++) {
 		lk_validated *row = &rows[t];
@@ -79,7 +78,7 @@ static lk_status score_series(const noise_scoring *scoring, const lk_step_series
 	return LK_OK;
 }
 
-static lk_status score_all(const noise_scoring *scoring, lk_scoring *out, lk_error *err) {
+static lk_status score_tails(const noise_scoring *scoring, lk_scoring *out, lk_error *err) {
 	size_t count = scoring->all->count;
 	LK_TRY(lk_scoring_rows(scoring->arena, TAILS * count, out, err));
 	lk_score_key *kind = lk_scoring_divide(scoring->arena, out, "kind"),
@@ -106,7 +105,7 @@ lk_status lk_score_noise(lk_arena *arena, const lk_validate_request *request, lk
 	(void)in; /* the table is a folder */
 	lk_status status = lk_step_series_read(arena, request->table, &all, err);
 	const noise_scoring scoring = {arena, &all, request->cross};
-	if (status == LK_OK) status = score_all(&scoring, out, err);
+	if (status == LK_OK) status = score_tails(&scoring, out, err);
 	lk_vec_free(&all);
 	return status;
 }

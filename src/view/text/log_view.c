@@ -205,8 +205,8 @@ static lk_status log_view_write_text(const void *what, bool colour, FILE *out, l
 	if (log->stretch_count > 1) {
 		static const lk_columns columns = {"stretches", &stretch_record, .people = true};
 		fputc('\n', out);
-		LK_TRY(lk_put_table(
-			lk_fields_rows(&columns, log, log->stretches, log->stretch_count), colour, out, err));
+		LK_TRY(lk_put_table(lk_fields_rows(&columns, log, log->stretches, log->stretch_count),
+		                    colour, out, err));
 	}
 	for (int i = 0; i < log->finding_count; i++) {
 		fprintf(out, "\n%d. ", i + 1);
