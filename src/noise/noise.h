@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/arena.h"
+#include "io/stream.h"
 #include "lockstep/error.h"
 
 /* What varies. Everything in a step waits for its slowest unit, so that the same row costs more at
@@ -51,6 +52,8 @@ typedef struct lk_noise {
 /* noise_read.c: a preset of data/noise.csv, or else a file of the same form. LK_ERR_INPUT: neither,
  * or a wrong row, with its line. */
 lk_status lk_noise_read(lk_arena *arena, const char *preset_or_file, lk_noise *out, lk_error *err);
+/* All rows of a file of that form. */
+lk_status lk_noise_read_stream(lk_stream *in, lk_noise *out, lk_error *err);
 /* Write the form that lk_noise_read reads; `source` becomes its comment. */
 lk_status lk_noise_write(const char *path, const lk_noise *noise, const char *source,
                          lk_error *err);

@@ -24,7 +24,7 @@ static const double MOST = 1e6; /* of a share or of seconds */
 typedef struct noise_reading {
 	const char *preset; /* NULL: all rows */
 	lk_noise *out;
-	lk_text *names; /* of the presets in the file, each once */
+	lk_text *names; /* of the presets in the file, each once; NULL: not collected */
 	char last[64];
 } noise_reading;
 
@@ -64,7 +64,7 @@ lk_status lk_noise_add(lk_noise *noise, lk_noise_row row, const char *where, lk_
 
 /* Rows of a preset follow one another. */
 static void note_preset(noise_reading *reading, const char *preset) {
-	if (!*preset || strcmp(preset, reading->last) == 0) return;
+	if (!reading->names || !*preset || strcmp(preset, reading->last) == 0) return;
 	lk_text_add(reading->names, "%s%s", *reading->last ? ", " : "", preset);
 	snprintf(reading->last, sizeof reading->last, "%s", preset);
 }
@@ -101,6 +101,14 @@ static lk_status read_rows(lk_stream *in, noise_reading *reading, lk_error *err)
 	return lk_csv_read(in, &table, reading, err);
 }
 
+lk_status lk_noise_read_stream(lk_stream *in, lk_noise *out, lk_error *err) {
+	noise_reading reading = {.out = out};
+	*out = (lk_noise){0};
+	LK_TRY(read_rows(in, &reading, err));
+	if (out->count > 0) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "noise", "the table has no rows");
+}
+
 lk_status lk_noise_read(lk_arena *arena, const char *preset_or_file, lk_noise *out, lk_error *err) {
 	char names[512];
 	lk_text text = lk_text_begin(names, sizeof names);
@@ -118,12 +126,9 @@ lk_status lk_noise_read(lk_arena *arena, const char *preset_or_file, lk_noise *o
 	if (lk_stream_open(preset_or_file, &in, err) != LK_OK)
 		return lk_hint(err, "give a file of lockstep explain LOG --noise FILE, or a preset: %s",
 		               known);
-	reading.preset = NULL;
-	status = read_rows(in, &reading, err);
+	status = lk_noise_read_stream(in, out, err);
 	lk_stream_close(in);
 	LK_TRY(status);
-	if (out->count == 0)
-		return lk_fail(err, LK_ERR_INPUT, preset_or_file, "it has no rows of noise");
 	out->name = lk_arena_strdup(arena, preset_or_file);
 	return out->name ? LK_OK : lk_oom(err);
 }

@@ -4,7 +4,8 @@
 
 #include "step/noisy.h"
 
-#define LK_NOISY_LEAST_FACTOR 0.05 /* on kernels */
+#define LK_NOISY_LEAST_FACTOR 0.05 /* on kernels, and on the network's share of a step */
+#define LK_NOISY_MOST_FACTOR  1e5
 
 /* The kernels of one stage of a replica. */
 typedef struct stage_draw {

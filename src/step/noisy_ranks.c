@@ -75,6 +75,12 @@ static lk_status sum_times(noisy_work *work, lk_error *err) {
 	return LK_OK;
 }
 
+/* On the kernels of a rank that take `added_s` more. */
+static double rank_factor(const noisy_work *work, double slow, double added_s) {
+	double factor = slow * fmax(LK_NOISY_LEAST_FACTOR, 1 + added_s / work->computing_s);
+	return fmin(factor, LK_NOISY_MOST_FACTOR);
+}
+
 /* Ranks of one node follow one another. */
 stage_draw lk_noisy_draw(const noisy_work *work, uint64_t seed, uint32_t replica, uint32_t stage) {
 	enum { RUN = 256 };
@@ -89,8 +95,7 @@ stage_draw lk_noisy_draw(const noisy_work *work, uint64_t seed, uint32_t replica
 			units[run] = (uint32_t)(first + i + run);
 		double node_s = work->nodes ? lk_noise_draw(&work->node_draws, seed, node) : 0;
 		double gpu_s = work->gpus ? lk_noise_draw_largest(&work->gpu, seed, units, run) : 0;
-		double factor =
-			slow * fmax(LK_NOISY_LEAST_FACTOR, 1 + (node_s + gpu_s) / work->computing_s);
+		double factor = rank_factor(work, slow, node_s + gpu_s);
 		if (factor > (double)out.factor)
 			out = (stage_draw){(float)factor, (float)gpu_s, (float)node_s};
 	}
@@ -111,8 +116,7 @@ lk_status lk_noisy_simulate(const noisy_work *work, uint64_t seed, double *secon
 	for (size_t i = 0; i < ranks; i++) {
 		double added = work->nodes ? lk_noise_draw(&work->node_draws, seed, work->node[i]) : 0;
 		added += work->gpus ? lk_noise_draw(&work->gpu, seed, i) : 0;
-		slow[i] = (lk_straggler){(uint32_t)i, work->slow[i] * fmax(LK_NOISY_LEAST_FACTOR,
-		                                                           1 + added / work->computing_s)};
+		slow[i] = (lk_straggler){(uint32_t)i, rank_factor(work, work->slow[i], added)};
 	}
 	lk_step_options options = *work->options;
 	options.stragglers = slow;

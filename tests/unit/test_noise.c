@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/stats.h"
+#include "data.h"
 #include "rounds.h"
 #include "step/noisy.h"
 #include "tables/tables.h"
@@ -121,13 +122,10 @@ static void test_fit_finds_the_tails_that_were_drawn(void **state) {
 /* The presets are what the published series give: data/noise.csv is that fit, rounded. */
 static void test_presets_are_fits_to_the_series(void **state) {
 	static const char *const kinds[] = {"mlperf", "megatron", "nanogpt"};
-	const char *data = getenv("LOCKSTEP_DATA");
-	char folder[4096];
+	const char *folder = need_data("measured/step_series");
 	lk_arena arena = LK_ARENA_INIT;
 	lk_step_series_set all = {0};
 	lk_error err;
-	snprintf(folder, sizeof folder, "%s/measured/step_series", data ? data : "../shared/data");
-	if (access(folder, R_OK) != 0) skip();
 	assert_int_equal(lk_step_series_read(&arena, folder, &all, &err), LK_OK);
 	for (int k = 0; k < 3; k++) {
 		lk_noise_series series[64];
@@ -135,8 +133,8 @@ static void test_presets_are_fits_to_the_series(void **state) {
 		size_t count = 0;
 		for (size_t i = 0; i < all.count && count < 64; i++)
 			if (strcmp(all.at[i].kind, kinds[k]) == 0)
-				series[count++] = (lk_noise_series){all.at[i].seconds, all.at[i].count,
-				                                    all.at[i].mean_of};
+				series[count++] =
+					(lk_noise_series){all.at[i].seconds, all.at[i].count, all.at[i].mean_of};
 		assert_int_equal(lk_noise_fit(series, count, &fitted, &err), LK_OK);
 		assert_int_equal(lk_noise_read(&arena, kinds[k], &preset, &err), LK_OK);
 		assert_int_equal(fitted.count, preset.count);
