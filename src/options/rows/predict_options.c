@@ -141,7 +141,7 @@ static const lk_option options[] = {
 	DISTURBANCE_ROWS,
 	{TEXT("noise", noise, "PRESET|FILE",
 	 "levels of noise (step, node, gpu, nic, operation, data): how far the step spreads, and from "
-	 "what; a preset (mlperf, megatron, node) or a file, as explain LOG --noise writes")},
+	 "what; a preset (mlperf, megatron, nanogpt) or a file, as explain LOG --noise writes")},
 	{SEED_ROW,
 	 WITH("jitter gpu-spread noise")},
 	{INT("seeds", seeds, "N", 2, 100000,
