@@ -158,7 +158,9 @@ static lk_status read_noise(const lk_predict_request *request, lk_arena *arena, 
 
 /* How the noise was simulated. */
 static const char *noise_told(const lk_noise *noise, const lk_step_noise *spread, lk_arena *arena) {
-	if (!lk_noise_computes(noise)) return noise->name;
+	bool computes = spread->acts[LK_NOISE_GPU] || spread->acts[LK_NOISE_NODE] ||
+	                spread->acts[LK_NOISE_OPERATION];
+	if (!computes) return noise->name;
 	if (spread->full) return lk_arena_printf(arena, "%s; every seed simulated whole", noise->name);
 	return lk_arena_printf(arena,
 	                       "%s; slowest replicas of folded runs; %d seeds simulated operation by "

@@ -204,6 +204,9 @@ static lk_status noisy_run(noisy_work *work, lk_noisy_way way, lk_step_noise *ou
 	for (int i = 0; i < work->noise->count; i++)
 		if (work->noise->row[i].level == LK_NOISE_OPERATION)
 			work->sigma = hypot(work->sigma, work->noise->row[i].low);
+	if (work->sigma > 2)
+		return lk_fail(err, LK_ERR_INPUT, work->noise->name,
+		               "spreads of level operation come to %.3g: at most 2", work->sigma);
 	work->gpus = lk_noise_sampler_make(work->noise, LK_NOISE_GPU, work->computing_s, &work->gpu);
 	work->nodes =
 		lk_noise_sampler_make(work->noise, LK_NOISE_NODE, work->computing_s, &work->node_draws);

@@ -170,6 +170,20 @@ static lk_status run_pilot(noisy_work *work, lk_error *err) {
 
 /* ---- seeds ---- */
 
+/* Keep a replica among those of the seed that end last, in falling order; what is not kept counts
+ * among the others. Places that are still empty have no time. */
+static void seed_add_replica(noisy_work *work, size_t seed, uint64_t key, last_replica now) {
+	last_replica *last = work->last + seed * work->kept;
+	for (uint32_t k = 0; k < work->kept; k++) {
+		if (now.seconds <= last[k].seconds) continue;
+		last_replica before = last[k];
+		last[k] = now;
+		now = before;
+	}
+	if (now.seconds > 0)
+		work->others_s[seed] = fmax(work->others_s[seed], with_residual(work, key, &now));
+}
+
 /* Order the replicas of each seed: the last ones are to be simulated. */
 static lk_status seeds_rank(void *context, size_t chunk, lk_error *err) {
 	noisy_work *work = context;
@@ -190,16 +204,7 @@ static lk_status seeds_rank(void *context, size_t chunk, lk_error *err) {
 				now.gpu_s = draw.gpu_s, now.node_s = draw.node_s;
 			}
 			now.seconds = regression_at(work, features_of(work, one));
-			uint32_t at = r < work->kept ? r : work->kept;
-			while (at > 0 && now.seconds > last[at - 1].seconds) {
-				if (at < work->kept) last[at] = last[at - 1];
-				else
-					work->others_s[i] =
-						fmax(work->others_s[i], with_residual(work, key, &last[at - 1]));
-				at--;
-			}
-			if (at < work->kept) last[at] = now;
-			else work->others_s[i] = fmax(work->others_s[i], with_residual(work, key, &now));
+			seed_add_replica(work, i, key, now);
 		}
 		for (uint32_t k = 0; k < work->kept && !work->simulates; k++)
 			last[k].seconds = with_residual(work, key, &last[k]);
