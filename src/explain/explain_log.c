@@ -114,6 +114,14 @@ static int64_t slow_period(const lk_run_log *log) {
 	return seen > 2 ? period : 0;
 }
 
+/* Whether a step is among the first of its run, of a file of several runs. */
+static bool begins_run(const lk_measured *run, int64_t number) {
+	for (size_t i = 0; i < run->run_count; i++)
+		if (number > run->run_after[i] && number <= run->run_after[i] + (int64_t)run->first_steps)
+			return true;
+	return false;
+}
+
 static lk_status take_log_steps(run_log_work *work, lk_error *err) {
 	lk_run_log *log = &work->log;
 	const lk_measured *run = &work->measured;
@@ -121,7 +129,7 @@ static lk_status take_log_steps(run_log_work *work, lk_error *err) {
 	double all = 0, beyond = 0;
 	if (!steps) return lk_oom(err);
 	for (size_t i = 0; i < run->steps; i++) {
-		bool first = i < run->first_steps,
+		bool first = i < run->first_steps || begins_run(run, run->step_numbers[i]),
 			 slow = !first && run->step_times_s[i] > SLOW * run->step_s;
 		steps[i] = (lk_log_step){run->step_numbers[i], run->step_times_s[i], first, slow};
 		log->slow_count += slow;

@@ -113,18 +113,19 @@ lk_status lk_log_divide(lk_arena *arena, const double *times, const int64_t *num
 
 lk_status lk_run_log_write_noise(const lk_run_log *log, const char *path, lk_error *err) {
 	enum { LEAST = 40 };
-	size_t count = (size_t)(log->step_count - log->first_count);
+	size_t count = 0;
 	lk_noise noise;
 	lk_arena arena = {0};
-	if (log->step_count < log->first_count + LEAST)
+	for (int i = 0; i < log->step_count; i++) count += !log->steps[i].first;
+	if (count < LEAST)
 		return lk_fail(err, LK_ERR_INPUT, "--noise",
 		               "%zu steps after the first ones say nothing about tails: at least %d", count,
 		               LEAST);
 	double *times = LK_ARRAY(&arena, double, count);
 	char *source = lk_arena_strdup(&arena, log->source);
 	lk_status status = times && source ? LK_OK : lk_oom(err);
-	for (size_t i = 0; status == LK_OK && i < count; i++)
-		times[i] = log->steps[(size_t)log->first_count + i].seconds;
+	for (int i = 0, kept = 0; status == LK_OK && i < log->step_count; i++)
+		if (!log->steps[i].first) times[kept++] = log->steps[i].seconds;
 	for (char *c = source; c && *c; c++)
 		if ((unsigned char)*c < ' ') *c = ' '; /* a comment is one line */
 	const lk_noise_series series = {times, count, 1};

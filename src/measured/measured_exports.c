@@ -105,7 +105,11 @@ static void read_csv_rows(lk_hits *hits, lk_csv *csv) {
 	double last = 0, before = 0;
 	while (lk_csv_next(csv, &more, NULL) == LK_OK && more) {
 		lk_copy(now, sizeof now, lk_csv_named(csv, "run"));
-		if (strcmp(now, run) != 0) before = last;
+		if (strcmp(now, run) != 0) {
+			before = last;
+			if (before > 0 && before < 0x1p53 && hits->run_count < LK_MEASURED_RUNS)
+				hits->run_after[hits->run_count++] = (int64_t)before;
+		}
 		lk_copy(run, sizeof run, now);
 		double step = csv_step(hits, csv) + before;
 		if (step > last) last = step;

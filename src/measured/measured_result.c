@@ -248,6 +248,8 @@ static lk_status keep_steps(measured_work *work, const point_list *points, lk_er
 	if (!out->step_times_s || !out->step_numbers) return lk_oom(err);
 	out->steps = points->count;
 	out->first_steps = first_steps(points->count);
+	memcpy(out->run_after, work->hits->run_after, sizeof out->run_after);
+	out->run_count = work->hits->run_count;
 	for (size_t i = 0; i < points->count; i++) {
 		double step = points->at[i].step;
 		bool whole = step >= 0 && step < 0x1p53;

@@ -16,10 +16,11 @@
 #include "base/stats.h"
 #include "base/vec.h"
 
-enum { KNOTS = 12, TRIALS = 20000 };
-/* P95 and P99 lie between two of them. Beyond the last, steps exceed by up to twice its excess. */
-static const double knot_share[KNOTS] = {.2,  .12,   .08,  .06,  .045,  .03,
-                                         .02, .0125, .008, .004, .0015, .0005};
+enum { KNOTS = 16, TRIALS = 20000 };
+/* P95 and P99 lie between two that are close. Beyond the last, steps exceed by up to twice its
+ * excess. */
+static const double knot_share[KNOTS] = {.2,  .12,   .08,   .06,   .052, .048,  .04,   .03,
+                                         .02, .0125, .0105, .0095, .007, .0035, .0015, .0005};
 static const double LEAST = 1e-4; /* smallest excess that is a delay */
 
 typedef struct fitted_series {
