@@ -20,6 +20,7 @@ options:          base io
 options/rows:     options
 hw:               base system io
 measured:         base system io
+noise:            base io
 graph:            base system io hw
 graph/edit:       base graph
 cost/calibration: base system io
@@ -63,10 +64,10 @@ sim/memory:       base graph
 sim:              base system graph cost
 run:              base system io
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout
+step:             base system io options graph/edit cost/calibration model/read model/layout model/build model/dlrm launch launch/emit trace/read trace/lift cost sim sim/memory rollout noise
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-explain:          base system io options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif measured
+explain:          base system io options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif measured noise
 diff:             base trace/read options explain
 postmortem:       base system io options pickle oom trace/read
 -- lib
@@ -77,7 +78,7 @@ compose:          base system hw graph trace/read cost/collective step
 stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
-predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured run
+predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured run noise
 versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict run
@@ -86,13 +87,13 @@ jobs:             base system io hw
 -- lang
 lang/tune:        base system io view/table cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim sim/memory step whatif
 -- study
-tables:           base io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
+tables:           base system io hw model/network model/read model/layout launch cost/collective cost/kernel cost rollout step
 -- src
 collective:       base hw cost/collective cost tables
 -- study
 fit:              base system io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base system io hw
-validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit run
+validate:         base io options hw cost/calibration model/network model/read model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit run noise
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
 view/timeline:    base system io trace/read sim step explain predict view/table

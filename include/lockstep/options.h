@@ -74,6 +74,7 @@ typedef struct lk_outputs {
 	const char *graph;   /* file of the step graph */
 	const char *chakra;  /* folder of Chakra execution traces */
 	const char *goal;    /* file of a GOAL schedule */
+	const char *noise;   /* file of the noise of a log's steps */
 	const char *resume;  /* lockstep-mpi: file of finished parts */
 	const char *fail_if; /* conditions of the answer, one per line */
 	bool chakra_times;   /* with modelled durations */

@@ -160,9 +160,11 @@ typedef struct lk_predict_request {
 	const char *straggler; /* "RANK:FACTOR[,...]" */
 	double jitter;         /* relative deviation of kernel times */
 	double gpu_spread;     /* relative deviation between GPUs, constant through the step */
-	double seed;           /* of both */
+	const char *noise;     /* a preset of data/noise.csv, or a file of such rows: levels of noise,
+	                        * of which the two above become rows; NULL: none */
+	double seed;           /* of all three */
 	int seeds;             /* number of simulated steps, with seeds from `seed` on, for quantiles;
-	                        * 0: none */
+	                        * 0: none; with `noise` 10,000 */
 	lk_search_progress *progress; /* reports finished seeds; NULL: no reports */
 	void *progress_context;
 
@@ -214,7 +216,9 @@ typedef struct lk_phase_span {
 } lk_phase_span;
 enum { LK_PHASE_SPANS = 16 };
 
-/* Quantiles over steps with different seeds of jitter and GPU spread. */
+/* Quantiles over steps with different seeds of jitter and GPU spread. With noise, the keys are
+ * "step", "quiet" (the step without noise) and "noise_" and a level: what it adds to the steps
+ * around the quantile. */
 typedef struct lk_seed_spread {
 	const char *key, *label; /* "step", a part of the breakdown (exposed), "straggler_share" */
 	double p50, p95, p99;    /* seconds; for "straggler_share" the relative excess of the step over
@@ -332,9 +336,10 @@ typedef struct lk_prediction {
 	bool phases; /* the parts are successive phases of a step of reinforcement learning */
 	lk_phase_span spans[LK_PHASE_SPANS]; /* in order of time: one side, then the other */
 	int phase_span_count;
-	/* with `seeds`, else empty: spread of the step and its parts */
+	/* with `seeds` or `noise`, else empty: spread of the step and its parts */
 	const lk_seed_spread *spread;
 	int spread_count, seeds;
+	const char *noise; /* whose noise, and how it was simulated; NULL: none */
 	/* memory by stage */
 	const lk_stage_memory *memory;
 	int memory_count;

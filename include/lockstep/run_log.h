@@ -30,6 +30,15 @@ typedef struct lk_log_part {
 	double seconds, share; /* share: of the median step; NAN where that is not known */
 } lk_log_part;
 
+/* Steps of one speed, between two changes that are no chance. */
+typedef struct lk_log_stretch {
+	int64_t first, last; /* numbers of steps */
+	int steps;
+	double seconds; /* median */
+	double slower;  /* than the fastest stretch, a share */
+	double cost_s;  /* what its steps took beyond that */
+} lk_log_stretch;
+
 /* What the log says. Numbers that it does not state are NAN, counts 0, texts NULL. */
 typedef struct lk_run_log {
 	const char *source;                     /* "log of Megatron-LM, 4,211 steps" */
@@ -39,8 +48,13 @@ typedef struct lk_run_log {
 	const lk_log_step *steps; /* in order */
 	int step_count, first_count;
 	int slow_count;
-	double slow_share;  /* of the time: what slow steps took beyond the median */
-	int64_t slow_every; /* steps between two slow ones, where that is always the same; else 0 */
+	const lk_log_stretch *stretches; /* of the steps after the first ones; none of few steps */
+	int stretch_count;
+	int restarts;           /* times that the log goes back to an earlier step */
+	int64_t repeated_steps; /* steps that ran again then */
+	double restart_s;       /* what these take, by the median */
+	double slow_share;      /* of the time: what slow steps took beyond the median */
+	int64_t slow_every;     /* steps between two slow ones, where that is always the same; else 0 */
 	double tokens_per_s, samples_per_s;       /* of the whole job */
 	double tokens_per_s_gpu, tflops_gpu, mfu; /* of one GPU; mfu is a share */
 	double memory_bytes;                      /* peak of the fullest device */
@@ -70,6 +84,10 @@ void lk_run_log_free(lk_run_log *log);
  * steps in other formats but JSON. */
 lk_status lk_run_log_print(const lk_run_log *log, int format, bool colour, const char *path,
                            FILE *out, lk_error *err);
+
+/* Write the noise of the steps after the first ones as rows for `predict --noise FILE`.
+ * LK_ERR_INPUT: too few steps; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_run_log_write_noise(const lk_run_log *log, const char *path, lk_error *err);
 
 #ifdef __cplusplus
 }

@@ -72,6 +72,7 @@ typedef struct lk_validate_request {
 	bool finetune;         /* memory, verdicts and times of fine-tuning: finetune_runs.csv */
 	bool history;          /* published long runs: goodput and days: run_history.csv */
 	bool storage;          /* training that waits for storage: storage_runs.csv */
+	bool noise;            /* tails of step times: `table` is a folder, step_series/ */
 	const char *overheads; /* with `dlrm`: host time by operation, T1 to T5; NULL: the tables next
 	                          to `table` */
 	bool cross; /* predict every row from a fit to the other folds, instead of the current

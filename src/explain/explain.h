@@ -6,6 +6,7 @@
 #include "base/intervals.h"
 #include "hw/hw.h"
 #include "lockstep/explain.h"
+#include "lockstep/run_log.h"
 #include "trace/align/traces.h"
 #include "trace/lift/lift.h"
 
@@ -363,5 +364,10 @@ typedef struct lk_critical_chain {
 lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
                            lk_error *err);
 void lk_critical_free(lk_critical_chain *chain);
+
+/* explain_stretches.c: divide the steps of a log where their speed changes; fewer than 40 steps are
+ * not divided. */
+lk_status lk_log_divide(lk_arena *arena, const double *times, const int64_t *numbers, size_t count,
+                        const lk_log_stretch **out, int *stretches, lk_error *err);
 
 #endif

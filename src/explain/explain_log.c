@@ -13,6 +13,7 @@
 #include "base/noun.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "explain/explain.h"
 #include "io/stream.h"
 #include "measured/measured.h"
 #include "trace/read/read.h"
@@ -113,6 +114,14 @@ static int64_t slow_period(const lk_run_log *log) {
 	return seen > 2 ? period : 0;
 }
 
+/* Whether a step is among the first of its run, of a file of several runs. */
+static bool begins_run(const lk_measured *run, int64_t number) {
+	for (size_t i = 0; i < run->run_count; i++)
+		if (number > run->run_after[i] && number <= run->run_after[i] + (int64_t)run->first_steps)
+			return true;
+	return false;
+}
+
 static lk_status take_log_steps(run_log_work *work, lk_error *err) {
 	lk_run_log *log = &work->log;
 	const lk_measured *run = &work->measured;
@@ -120,7 +129,7 @@ static lk_status take_log_steps(run_log_work *work, lk_error *err) {
 	double all = 0, beyond = 0;
 	if (!steps) return lk_oom(err);
 	for (size_t i = 0; i < run->steps; i++) {
-		bool first = i < run->first_steps,
+		bool first = i < run->first_steps || begins_run(run, run->step_numbers[i]),
 			 slow = !first && run->step_times_s[i] > SLOW * run->step_s;
 		steps[i] = (lk_log_step){run->step_numbers[i], run->step_times_s[i], first, slow};
 		log->slow_count += slow;
@@ -138,6 +147,17 @@ static lk_status take_log_steps(run_log_work *work, lk_error *err) {
 		third < 3 ? NAN : median_of(times + steady - third, third) / median_of(times, third) - 1;
 	log->slow_every = slow_period(log);
 	return LK_OK;
+}
+
+static lk_status take_log_changes(run_log_work *work, lk_error *err) {
+	lk_run_log *log = &work->log;
+	const lk_measured *run = &work->measured;
+	log->restarts = run->restarts;
+	log->repeated_steps = run->repeated_steps;
+	log->restart_s = (double)run->repeated_steps * run->step_s;
+	return lk_log_divide(&work->arena, run->step_times_s + run->first_steps,
+	                     run->step_numbers + run->first_steps, run->steps - run->first_steps,
+	                     &log->stretches, &log->stretch_count, err);
 }
 
 static lk_status take_log_parts(run_log_work *work, lk_error *err) {
@@ -207,9 +227,41 @@ static void find_tail(run_log_work *work, char *text, size_t size) {
 		100 * (log->step_high_s / log->step_s - 1));
 }
 
+/* The stretch that costs most, of a run whose speed changes; drift says it of two. */
+static void find_stretch(run_log_work *work, char *text, size_t size) {
+	const lk_run_log *log = &work->log;
+	const lk_log_stretch *worst = NULL;
+	double all = 0;
+	char cost[32];
+	for (int i = 0; i < log->stretch_count; i++) {
+		if (!worst || log->stretches[i].cost_s > worst->cost_s) worst = &log->stretches[i];
+		all += log->stretches[i].cost_s;
+	}
+	if (!worst || !(worst->slower > 0.01)) return;
+	lk_text found = lk_text_begin(text, size);
+	lk_text_add(&found,
+	            "the speed changes %d %s: steps %lld to %lld take %.1f %% longer than the fastest "
+	            "stretch, and slower stretches cost %s in all; look at what changed there: nodes, "
+	            "clocks, data, a neighbour",
+	            log->stretch_count - 1, lk_noun(log->stretch_count - 1, "time", "times"),
+	            (long long)worst->first, (long long)worst->last, 100 * worst->slower,
+	            lk_format_seconds(all, cost, sizeof cost));
+}
+
+static void find_restarts(run_log_work *work, char *text, size_t size) {
+	const lk_run_log *log = &work->log;
+	char cost[32];
+	if (!log->restarts) return;
+	lk_text found = lk_text_begin(text, size);
+	lk_text_add(&found, "%d %s repeated %lld steps, %s: checkpoints at shorter intervals lose less",
+	            log->restarts, lk_noun(log->restarts, "restart", "restarts"),
+	            (long long)log->repeated_steps,
+	            lk_format_seconds(log->restart_s, cost, sizeof cost));
+}
+
 static void find_drift(run_log_work *work, char *text, size_t size) {
 	const lk_run_log *log = &work->log;
-	if (!(fabs(log->drift) > 0.03)) return;
+	if (!(fabs(log->drift) > 0.03) || log->stretch_count > 1) return; /* find_stretch */
 	lk_text found = lk_text_begin(text, size);
 	lk_text_add(&found, "the last third of the steps takes %.1f %% %s than the first: %s",
 	            100 * fabs(log->drift), log->drift > 0 ? "longer" : "less time",
@@ -249,8 +301,9 @@ static void find_full(run_log_work *work, char *text, size_t size) {
 }
 
 static lk_status take_findings(run_log_work *work, lk_error *err) {
-	static void (*const finders[])(run_log_work *, char *, size_t) = {
-		find_slow, find_tail, find_drift, find_data, find_clocks, find_full};
+	static void (*const finders[])(run_log_work *, char *,
+	                               size_t) = {find_slow,  find_tail, find_stretch, find_restarts,
+	                                          find_drift, find_data, find_clocks,  find_full};
 	_Static_assert(sizeof finders / sizeof *finders <= sizeof work->findings / sizeof(char *),
 	               "room for all findings");
 	for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
@@ -283,6 +336,7 @@ static lk_status make_log(run_log_work *work, const lk_explain_request *request,
 	if (!work->log.reproduce) return lk_oom(err);
 	take_log_numbers(work);
 	LK_TRY(take_log_steps(work, err));
+	if (work->measured.steps > 0) LK_TRY(take_log_changes(work, err));
 	LK_TRY(take_log_parts(work, err));
 	LK_TRY(take_findings(work, err));
 	work->log.failed_check = lk_failed_check(check_log(&work->log));

@@ -26,6 +26,7 @@ typedef struct lk_measured_part {
 	double seconds; /* of a steady step, on the slowest rank stated */
 } lk_measured_part;
 
+enum { LK_MEASURED_RUNS = 32 };
 typedef struct lk_measured {
 	char *source;  /* what was read: "log of Megatron-LM, 4,211 steps" */
 	double step_s; /* a steady step: median of the steps after the first ones; 0 not stated */
@@ -33,6 +34,11 @@ typedef struct lk_measured {
 	double *step_times_s;           /* as they came; NULL where only a number was given */
 	int64_t *step_numbers;          /* [steps]; NULL likewise */
 	size_t steps;
+	/* Of a CSV of several runs (column run): the steps after which the later ones begin. */
+	int64_t run_after[LK_MEASURED_RUNS];
+	size_t run_count;
+	int restarts;           /* times that the steps go back to an earlier one */
+	int64_t repeated_steps; /* steps that ran again then */
 	size_t first_steps; /* at the start of step_times_s, left out of step_s and its percentiles */
 	double tokens_per_s, samples_per_s;       /* of the whole job; 0 not stated */
 	double tokens_per_s_gpu, tflops_gpu, mfu; /* of one GPU; mfu 0..1; 0 not stated */

@@ -97,11 +97,22 @@ static double csv_step(const lk_hits *hits, const lk_csv *csv) {
 	return NAN;
 }
 
-/* Rows up to the first that is damaged. */
+/* Rows up to the first that is damaged. Where a column `run` changes, the steps of another run
+ * follow those before. */
 static void read_csv_rows(lk_hits *hits, lk_csv *csv) {
 	bool more = true;
+	char run[32] = "", now[32];
+	double last = 0, before = 0;
 	while (lk_csv_next(csv, &more, NULL) == LK_OK && more) {
-		double step = csv_step(hits, csv);
+		lk_copy(now, sizeof now, lk_csv_named(csv, "run"));
+		if (strcmp(now, run) != 0) {
+			before = last;
+			if (before > 0 && before < 0x1p53 && hits->run_count < LK_MEASURED_RUNS)
+				hits->run_after[hits->run_count++] = (int64_t)before;
+		}
+		lk_copy(run, sizeof run, now);
+		double step = csv_step(hits, csv) + before;
+		if (step > last) last = step;
 		for (int i = 0; i < lk_csv_columns(csv); i++) {
 			const char *name = lk_csv_name(csv, i), *field = lk_csv_field(csv, i);
 			field += strspn(field, " ");

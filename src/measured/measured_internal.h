@@ -97,8 +97,10 @@ typedef struct lk_hits {
 		double rounds, most; /* steps of earlier epochs that count from 1 again; most of this one */
 	} tables[LK_HIT_TABLES];
 	uint32_t table_count;
-	double stamp;          /* of the line or record that is read */
-	const char *container; /* "CSV export"; NULL: a log */
+	double stamp;                        /* of the line or record that is read */
+	const char *container;               /* "CSV export"; NULL: a log */
+	int64_t run_after[LK_MEASURED_RUNS]; /* as in lk_measured */
+	size_t run_count;
 	char device[LK_MEASURED_DEVICE];
 	bool throttled, out_of_memory;
 	const lk_measured_key *columns[LK_TABLE_COLUMNS]; /* of a table in blanks ... */

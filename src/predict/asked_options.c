@@ -54,8 +54,8 @@ lk_status lk_predict_simulation(lk_arena *arena, const lk_predict_request *reque
                                 lk_step_options *out, lk_error *err) {
 	*out = (lk_step_options){.exact = request->exact,
 	                         .no_contention = request->no_contention,
-	                         .jitter = request->jitter,
-	                         .gpu_spread = request->gpu_spread,
+	                         .jitter = request->noise ? 0 : request->jitter,
+	                         .gpu_spread = request->noise ? 0 : request->gpu_spread,
 	                         .seed = (uint64_t)request->seed};
 	if (request->ranks && !lk_same_name(request->ranks, "all")) {
 		lk_fail(err, LK_ERR_INPUT, "--ranks", "'%s' is not understood", request->ranks);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 #include "step/energy.h"
+#include "step/noisy.h"
 #include "step/step.h"
 #include "predict/predict.h"
 #include "base/text.h"
@@ -112,12 +113,66 @@ static void predict_add_spread(lk_prediction *prediction, lk_seed_spread *rows, 
 	rows[prediction->spread_count++] = (lk_seed_spread){key, label, of.p50, of.p95, of.p99};
 }
 
+/* The rows of the request: its noise, and its jitter and spread of GPUs as two more. */
+static lk_status read_noise(const lk_predict_request *request, lk_arena *arena, lk_noise *out,
+                            lk_error *err) {
+	const lk_noise_row more[] = {
+		{.level = LK_NOISE_OPERATION, .chance = 1, .low = request->jitter},
+		{.level = LK_NOISE_GPU, .chance = 1, .low = request->gpu_spread},
+	};
+	LK_TRY(lk_noise_read(arena, request->noise, out, err));
+	for (int i = 0; i < 2; i++)
+		if (more[i].low > 0) LK_TRY(lk_noise_add(out, more[i], "--noise", err));
+	return LK_OK;
+}
+
+/* How the noise was simulated. */
+static const char *noise_told(const lk_noise *noise, const lk_step_noise *spread, lk_arena *arena) {
+	bool computes = spread->acts[LK_NOISE_GPU] || spread->acts[LK_NOISE_NODE] ||
+	                spread->acts[LK_NOISE_OPERATION];
+	if (!computes) return noise->name;
+	if (spread->full) return lk_arena_printf(arena, "%s; every seed simulated whole", noise->name);
+	return lk_arena_printf(arena,
+	                       "%s; slowest replicas of folded runs; %d seeds simulated operation by "
+	                       "operation differ by up to %.2g %%",
+	                       noise->name, spread->checked, 100 * spread->apart);
+}
+
+static lk_status predict_fill_noise(lk_prediction *prediction, const lk_predict_request *request,
+                                    const lk_cluster *cluster, const lk_step_options *options,
+                                    const lk_noise *noise, const lk_step *step, lk_arena *arena,
+                                    lk_error *err) {
+	static const char *const labels[LK_NOISE_LEVELS][2] = {
+#define NOISE_LABEL(symbol, name, what) {"noise_" name, "from level " name},
+		LK_NOISE_LEVELS_OF(NOISE_LABEL)
+#undef NOISE_LABEL
+	};
+	enum { SEEDS = 10000 };
+	lk_step_noise spread;
+	lk_seed_spread *rows = LK_ARRAY(arena, lk_seed_spread, LK_NOISE_LEVELS + 2);
+	double quiet_s = step->step_s;
+	if (!rows) return lk_oom(err);
+	prediction->seeds = request->seeds ? request->seeds : SEEDS;
+	LK_TRY(lk_step_noise_over(options, step, cluster, noise, prediction->seeds, LK_NOISY_AUTO,
+	                          &spread, err));
+	predict_add_spread(prediction, rows, "step", "step time", spread.step_s);
+	predict_add_spread(prediction, rows, "quiet", "without noise",
+	                   (lk_quantiles){quiet_s, quiet_s, quiet_s});
+	for (int level = 0; level < LK_NOISE_LEVELS; level++)
+		if (spread.acts[level])
+			predict_add_spread(prediction, rows, labels[level][0], labels[level][1],
+			                   spread.level_s[level]);
+	prediction->spread = rows;
+	prediction->noise = noise_told(noise, &spread, arena);
+	return prediction->noise ? LK_OK : lk_oom(err);
+}
+
 /* Spread of the parts that the step has, and its loss to slow ranks. */
 static lk_status predict_fill_spread(lk_prediction *prediction, const lk_predict_request *request,
                                      const lk_step_options *options, const lk_step *step,
                                      lk_arena *arena, lk_error *err) {
 	lk_step_spread spread;
-	if (!request->seeds) return LK_OK;
+	if (!request->seeds || request->noise) return LK_OK;
 	lk_seed_spread *rows = LK_ARRAY(arena, lk_seed_spread, LK_PART_COUNT + 2);
 	if (!rows) return lk_oom(err);
 	LK_TRY(lk_step_spread_over(options, step, request->seeds, request->progress,
@@ -272,7 +327,10 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 		LK_TRY(lk_step_emit(&a->arena, emit, asked->source, &asked->job, &asked->cluster,
 		                    &a->emitted, err));
 	LK_TRY(lk_predict_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
-	options.few = !request->step && !request->detail && !request->seeds;
+	lk_noise noise = {0};
+	if (request->noise) LK_TRY(read_noise(request, &a->arena, &noise, err));
+	options.few = !request->step && !request->detail &&
+	              !(request->noise ? lk_noise_computes(&noise) : request->seeds);
 	options.exactly = request->exact;
 	options.update = update;
 	LK_TRY(lk_step_ask(&asked->job, &asked->cluster, &options, step, err));
@@ -282,6 +340,9 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	LK_TRY(input_read_s(request, &asked->job, step->graph, &read_s, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, read_s, &a->arena, err));
 	LK_TRY(predict_fill_spread(prediction, request, &options, step, &a->arena, err));
+	if (request->noise)
+		LK_TRY(predict_fill_noise(prediction, request, &asked->cluster, &options, &noise, step,
+		                          &a->arena, err));
 	predict_fill_speed(prediction, &asked->job, &asked->cluster, step, read_s, &a->arena);
 	LK_TRY(fill_layout(prediction, &asked->job, &a->arena, err));
 	a->words =

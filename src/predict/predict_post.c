@@ -87,6 +87,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (request->dpo) where = "--dpo";
 	if (request->step) where = "--trace, --graph, --chakra or --goal";
 	if (request->seeds) where = "--seeds";
+	if (request->noise) where = "--noise";
 	if (request->tokens > 0) where = "--tokens";
 	if (request->mtbf_hours > 0) where = "--mtbf";
 	if (request->failures) where = "--failures";

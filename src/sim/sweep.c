@@ -133,6 +133,14 @@ static int stage_step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_ins
 	return STEP_DONE;
 }
 
+/* The part of a folded run in which it only communicates: no rank's speed changes it. */
+static int64_t macro_moving_ps(const lk_sim *sim, const lk_sim_stage *stage, uint32_t op) {
+	if (sim->graph->ops.kind[op] != LK_OP_MACRO) return 0;
+	const lk_cost *cost =
+		lk_costs_get(sim->costs, stage->variant == LK_MIXED ? 0 : stage->variant, op);
+	return (int64_t)((double)cost->linked_alone * (double)cost->duration_ps);
+}
+
 /* Load the costs of an operation on every lane, with noise, into the scratch vectors. */
 static void lanes_load_costs(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
 	const lk_sim *sim = sweep->sim;
@@ -156,7 +164,10 @@ static void lanes_load_costs(lk_sweep *sweep, const lk_sweep_stage *stage, uint3
 		.rank = (uint64_t)stage->index * sim->chains,
 		.number = stage->ops,
 	};
+	int64_t moving = macro_moving_ps(sim, info, op);
+	lk_lanes_shift(v[WORK], -moving, sweep->n);
 	lk_lanes_scale(v[WORK], &noise, sweep->n);
+	lk_lanes_shift(v[WORK], moving, sweep->n);
 	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN))
 		lk_lanes_scale(v[TAIL], &noise, sweep->n);
 }

@@ -382,7 +382,7 @@ static lk_status say_order(const struct saying *saying, lk_error *err) {
 		const char *idle = lk_job_module_idle(job, (lk_module)module);
 		SAY(idle && lk_job_recomputes(job, (lk_module)module), "%s", idle);
 	}
-	bool noisy = request->jitter > 0 || request->gpu_spread > 0;
+	bool noisy = !request->noise && (request->jitter > 0 || request->gpu_spread > 0);
 	const char *noise = "the spread of GPUs acts";
 	if (request->gpu_spread <= 0) noise = "jitter acts";
 	else if (request->jitter > 0) noise = "jitter and the spread of GPUs act";

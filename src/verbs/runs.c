@@ -74,6 +74,10 @@ static lk_status explain_row_fill(void *request, const lk_verb_input *input, lk_
 
 static lk_status explain_row_files(const void *request, const void *answer,
                                    const lk_outputs *outputs, lk_error *err) {
+	if (outputs->noise) {
+		lk_fail(err, LK_ERR_INPUT, "--noise", "traces have too few steps to say how steps spread");
+		return lk_hint(err, "give the run's log, or its step times as CSV");
+	}
 	const char *calibrated = ((const lk_explain_request *)request)->calibrated;
 	if (calibrated) LK_TRY(lk_versus_write_calibration(answer, calibrated, err));
 	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
@@ -301,6 +305,12 @@ static lk_status run_log_row_print(const void *answer, const lk_outputs *outputs
 
 ROW_REPORT_OF_JSON(run_log, &lk_row_run_log, "log")
 
+static lk_status run_log_row_files(const void *request, const void *answer,
+                                   const lk_outputs *outputs, lk_error *err) {
+	(void)request;
+	return outputs->noise ? lk_run_log_write_noise(answer, outputs->noise, err) : LK_OK;
+}
+
 const lk_verb_row lk_row_run_log = {
 	.verb = &lk_explain_verb,
 	.defaults = explain_row_defaults,
@@ -309,6 +319,7 @@ const lk_verb_row lk_row_run_log = {
 	.free = run_log_row_free,
 	.print = run_log_row_print,
 	.report = run_log_row_report,
+	.files = run_log_row_files,
 	.failed_check = ROW_PLACE(lk_run_log, failed_check),
 };
 

@@ -443,6 +443,20 @@ typedef LK_VEC(lk_refit_run) lk_refit_runs;
  * transport, time_s, what, status. */
 lk_status lk_refit_read(lk_arena *arena, lk_stream *in, lk_refit_runs *out, lk_error *err);
 
+/* ---- step_series: step times of real runs, a file a run. */
+
+typedef struct lk_step_series {
+	const char *name, *kind, *cluster; /* kind: the preset of noise of such runs, "mlperf" */
+	double *seconds;                   /* [count] without the first steps of each run */
+	size_t count;
+	int mean_of; /* steps whose mean each time is */
+} lk_step_series;
+typedef LK_VEC(lk_step_series) lk_step_series_set;
+
+/* Read all .csv files of a folder; free the set with lk_vec_free in every case. */
+lk_status lk_step_series_read(lk_arena *arena, const char *folder, lk_step_series_set *out,
+                              lk_error *err);
+
 /* ---- slowdown: tables of kernels measured concurrently with communication and alone. */
 
 typedef struct lk_slowdown_row {

@@ -150,6 +150,7 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 		{request->finetune, lk_score_finetune},
 		{request->history, lk_score_history},
 		{request->storage, lk_score_storage},
+		{request->noise, lk_score_noise},
 	};
 	lk_scoring_fn *found = lk_score_runs;
 	int asked = 0;
@@ -163,8 +164,8 @@ static lk_scoring_fn *validate_kind_of(const lk_validate_request *request, lk_er
 	lk_hint(
 		err,
 		"give one of --ops, --kernels, --collectives, --memory, --slowdown, --models, --scaling, "
-		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --history, --storage, --plan "
-		"and --dlrm, or none for training runs");
+		"--mlperf, --inference, --serving, --rl, --refit, --finetune, --history, --storage, "
+		"--noise, --plan and --dlrm, or none for training runs");
 	return NULL;
 }
 
@@ -173,7 +174,7 @@ static lk_status check_stack(const lk_validate_request *request, lk_error *err) 
 	             request->slowdown || request->models || request->dlrm || request->scaling ||
 	             request->mlperf || request->inference || request->serving || request->rl ||
 	             request->refit || request->finetune || request->history || request->storage ||
-	             request->plan;
+	             request->noise || request->plan;
 	if (!request->stack || !other) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "--stack", "only tables of training runs have stacks");
 }
@@ -194,7 +195,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
 	            !request->inference && !request->serving && !request->rl && !request->refit &&
-	            !request->finetune && !request->history && !request->storage;
+	            !request->finetune && !request->history && !request->storage && !request->noise;
 	bool of_runs = request->folds == LK_FOLDS_GPU || request->folds >= LK_FOLDS_NETWORK;
 	if (request->folds != 0 && !request->cross) {
 		lk_fail(err, LK_ERR_INPUT, "--folds",
@@ -272,7 +273,8 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	lk_stream *in = NULL;
-	lk_status status = lk_stream_open(request->table, &in, err);
+	lk_status status = LK_OK;
+	if (!request->noise) status = lk_stream_open(request->table, &in, err);
 	if (status == LK_OK)
 		status = lk_calibration_begin(&work->calibration, request->calibration, err);
 	if (status == LK_OK) {

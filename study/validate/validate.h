@@ -91,7 +91,7 @@ typedef lk_status lk_scoring_fn(lk_arena *arena, const lk_validate_request *requ
 lk_scoring_fn lk_score_runs, lk_score_ops, lk_score_collectives, lk_score_memory, lk_score_slowdown,
 	lk_score_models, lk_score_dlrm, lk_score_scaling, lk_score_plans, lk_score_mlperf,
 	lk_score_inference, lk_score_serving, lk_score_post, lk_score_refit, lk_score_kernels,
-	lk_score_finetune, lk_score_history, lk_score_storage;
+	lk_score_finetune, lk_score_history, lk_score_storage, lk_score_noise;
 
 /* Allocate `count` rows and scores, zeroed, with every number of a row NAN and every text "". */
 lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err);

@@ -39,7 +39,7 @@ TARGETS = {"megatron": "megatron", "nemo": "nemo", "bridge": "nemo", "torchtitan
 FILES = ("axolotl", "nanotron", "llama-factory")
 # What the machine is, how it is asked, and what is printed: no part of what is written.
 QUESTION = set("""as gpu gpus cluster script deepspeed_config calibration config set var power ranks exact no-contention straggler jitter
-    gpu-spread seed seeds tokens pue carbon price-kwh mtbf checkpoint-interval checkpoint-write failures recovery checkpoint-tiers spares repair
+    gpu-spread seed seeds noise tokens pue carbon price-kwh mtbf checkpoint-interval checkpoint-write failures recovery checkpoint-tiers spares repair
     price-gpu run input-gbps input-bytes trace trace-ranks graph chakra chakra-times
     chakra-host goal emit replace html charts no-fixes resume output file verbose measured calibrated fail-if""".split())
 # Networks and steps that no framework here is written for: refused as such, or no step of training alone.

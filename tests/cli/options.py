@@ -196,6 +196,7 @@ PREDICT = {
     "straggler": [acts(DENSE, "--straggler 3:1.5"), refused(DENSE, "--straggler 16:2"), acts(DLRM, "--straggler 1:1.5")],
     "jitter": [acts(DENSE, "--jitter 0.1"), acts(DLRM, "--jitter 0.1")],
     "gpu-spread": [acts(DENSE, "--gpu-spread 0.1"), acts(DENSE + " --jitter 0.1", "--gpu-spread 0.1"), acts(DLRM, "--gpu-spread 0.1")],
+    "noise": [acts(DENSE, "--noise mlperf"), refused(DENSE, "--noise nowhere.csv"), refused(DLRM, "--noise mlperf"), tested("noise.test")],
     "seed": [acts(DENSE + " --jitter 0.1", "--seed 7"), acts(DENSE + " --gpu-spread 0.1", "--seed 7"), refused(DENSE, "--seed 7")],
     "seeds": [acts(DENSE + " --jitter 0.1", "--seeds 4"), refused(DENSE, "--seeds 4"),
               refused(DLRM + " --jitter 0.1", "--seeds 4")],
@@ -412,6 +413,7 @@ EXPLAIN = {
     "threads": [same(BEFORE, "--threads 1")],
     "output": [output(BEFORE, "-o csv")], "table": [output(BEFORE, "--table kernels")], "top": [output(BEFORE, "--top 1")],
     "file": [writes(BEFORE, "-f out.txt")], "trace": [writes(BEFORE, "--trace t.json")], "html": [writes(BEFORE, "--html r.html")], "charts": [writes(BEFORE, "--charts c.svg")],
+    "noise": [refused(BEFORE, "--noise n.csv"), tested("noise.test")],
 }
 DIFF = {
     "steps": [acts(f"{BEFORE} {AFTER}", "--steps 5")],
@@ -452,6 +454,7 @@ RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
        for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "serving", "rl", "refit", "finetune", "history", "storage")},
+    "noise": [refused(RUNS, "--noise"), tested("noise.test")],
     "first-token": [refused(RUNS, "--first-token"), tested("serving.test")],
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],

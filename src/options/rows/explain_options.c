@@ -50,6 +50,8 @@ static const lk_option options[] = {
 	{OUT_ANY_FILE},
 	{OUT_FILE_OF("trace", trace, "FILE",
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
+	{OUT_FILE_OF("noise", noise, "FILE",
+	 "of a log: how its steps spread, as rows for predict --noise")},
 	OUT_PICTURE_ROWS,
 	{0},
 };
@@ -72,7 +74,9 @@ static const char *const examples[] = {
 	"lockstep explain rank*.json.gz --trace merged.pftrace",
 	"all ranks on one clock, for ui.perfetto.dev",
 	"lockstep explain train.log",
-	"without a trace: steady step, slow steps and drift, memory, from the run's own log",
+	"without a trace: steady step, slow steps, changes of speed, memory, from the run's own log",
+	"lockstep explain train.log --noise noise.csv",
+	"and how its steps spread, for lockstep predict --noise noise.csv",
 	NULL,
 };
 

@@ -139,11 +139,15 @@ static const lk_option options[] = {
 	{FLAG("exact", exact, "simulate every layer and micro-batch, without folding repetition")},
 	{NO_CONTENTION_ROW},
 	DISTURBANCE_ROWS,
+	{TEXT("noise", noise, "PRESET|FILE",
+	 "levels of noise (step, node, gpu, nic, operation, data): how far the step spreads, and from "
+	 "what; a preset (mlperf, megatron, nanogpt) or a file, as explain LOG --noise writes")},
 	{SEED_ROW,
-	 WITH("jitter gpu-spread mtbf failures")},
+	 WITH("jitter gpu-spread noise mtbf failures")},
 	{INT("seeds", seeds, "N", 2, 100000,
-	 "simulate N steps, with seeds from --seed on: P50, P95 and P99 of the step and its parts"),
-	 WITH("jitter gpu-spread")},
+	 "simulate N steps, with seeds from --seed on: P50, P95 and P99 of the step and its parts; "
+	 "with --noise, default 10000"),
+	 WITH("jitter gpu-spread noise")},
 
 	{GROUP("The whole run")
 	 COUNT("tokens", tokens, "N", 1, 1e18,

@@ -40,6 +40,9 @@ static const lk_option options[] = {
 	 "published long runs: goodput and days, with what stopped them (run_history.csv)")},
 	{FLAG("storage", storage,
 	 "training that reads from storage: samples a second (storage_runs.csv)")},
+	{FLAG("noise", noise,
+	 "P95 and P99 over P50 of step times (a folder of them, step_series/), by the presets of "
+	 "predict --noise")},
 	{GROUP("How it is predicted")
 	 FLAG("cross-validate", cross,
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},

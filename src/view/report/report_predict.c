@@ -135,9 +135,12 @@ static lk_status predict_put_spread(lk_report *writer, const lk_prediction *pred
                                     lk_error *err) {
 	if (!prediction->spread_count) return LK_OK;
 	return lk_report_table(writer, "How far the step spreads",
-	                       "quantiles over steps that differ in their seed; lost to "
-	                       "slow ranks: the share by which the step is longer than with all ranks "
-	                       "equally fast",
+	                       prediction->noise
+	                           ? "quantiles over steps that differ in their seed, and what each "
+	                             "level of noise adds to the steps around them"
+	                           : "quantiles over steps that differ in their seed; lost to "
+	                             "slow ranks: the share by which the step is longer than with all "
+	                             "ranks equally fast",
 	                       true, lk_spread_table(prediction), 0, err);
 }
 

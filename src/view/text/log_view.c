@@ -30,6 +30,20 @@ static const lk_answer_field part_fields[] = {
 static const lk_answer_record part_record = {.name = "LogPart",
                                              LK_RECORD(lk_log_part, part_fields)};
 
+#define STRETCH(member) LK_AT(lk_log_stretch, member)
+static const lk_answer_field stretch_fields[] = {
+	{"first", "from step", STRETCH(first)},
+	{"last", "to step", STRETCH(last)},
+	{"steps", NULL, STRETCH(steps)},
+	{"seconds", "median", STRETCH(seconds), .shown = lk_format_seconds},
+	{"slower", "slower by", STRETCH(slower), .shown = lk_percent},
+	{"cost_s", "costs", STRETCH(cost_s), .shown = lk_format_seconds},
+};
+static const lk_answer_record stretch_record = {
+	.name = "LogStretch",
+	.what = "Steps of one speed: slower is a share of the fastest stretch's median.",
+	LK_RECORD(lk_log_stretch, stretch_fields)};
+
 static const lk_answer_field log_fields[] = {
 	{"source", NULL, LOG(source)},
 	{"step_s", NULL, LOG(step_s), .known = LK_MAYBE},
@@ -41,6 +55,10 @@ static const lk_answer_field log_fields[] = {
 	{"first_count", NULL, LOG(first_count)},
 	{"slow_count", NULL, LOG(slow_count)},
 	{"slow_share", NULL, LOG(slow_share), .known = LK_MAYBE},
+	{"stretches", NULL, LK_MANY(lk_run_log, stretches, stretch_count, stretch_record)},
+	{"restarts", NULL, LOG(restarts), .known = LK_UNLESS_ZERO},
+	{"repeated_steps", NULL, LOG(repeated_steps), .known = LK_UNLESS_ZERO},
+	{"restart_s", NULL, LOG(restart_s), .known = LK_UNLESS_ZERO},
 	{"slow_every", NULL, LOG(slow_every), .known = LK_UNLESS_ZERO},
 	{"tokens_per_s", NULL, LOG(tokens_per_s), .known = LK_MAYBE},
 	{"samples_per_s", NULL, LOG(samples_per_s), .known = LK_MAYBE},
@@ -183,6 +201,12 @@ static lk_status log_view_write_text(const void *what, bool colour, FILE *out, l
 		fputc('\n', out);
 		LK_TRY(lk_put_table(lk_fields_rows(&columns, log, log->parts, log->part_count), colour, out,
 		                    err));
+	}
+	if (log->stretch_count > 1) {
+		static const lk_columns columns = {"stretches", &stretch_record, .people = true};
+		fputc('\n', out);
+		LK_TRY(lk_put_table(lk_fields_rows(&columns, log, log->stretches, log->stretch_count),
+		                    colour, out, err));
 	}
 	for (int i = 0; i < log->finding_count; i++) {
 		fprintf(out, "\n%d. ", i + 1);

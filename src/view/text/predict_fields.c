@@ -49,6 +49,7 @@ static const lk_answer_record quantile_record = {.name = "Quantiles",
 
 static const lk_answer_field seed_fields[] = {
 	{"count", NULL, FIELD(seeds)},
+	{"noise", NULL, FIELD(noise), .known = LK_MAYBE},
 	{"quantiles", NULL, LK_MAP(lk_prediction, spread, spread_count, quantile_record),
      .named = offsetof(lk_seed_spread, key)},
 };
@@ -56,7 +57,9 @@ static const lk_answer_record seed_record = {.python = "Seeds",
                                              .what =
                                                  "How far the step and its parts spread over seeds "
                                                  "of the jitter; keys as in breakdown, step "
-                                                 "and straggler_share.",
+                                                 "and straggler_share. With noise: step, quiet, "
+                                                 "and noise_LEVEL, what the level adds to the "
+                                                 "steps around the quantile.",
                                              LK_RECORD(lk_prediction, seed_fields)};
 
 static const lk_answer_field stage_fields[] = {

@@ -389,7 +389,9 @@ static void spread_put_cell(lk_table *table, const lk_seed_spread *row, double n
 
 lk_table *lk_spread_table(const lk_prediction *prediction) {
 	char title[TEXT];
-	snprintf(title, sizeof title, "over %d seeds", prediction->seeds);
+	char count[32];
+	snprintf(title, sizeof title, "over %s seeds",
+	         lk_format_thousands(prediction->seeds, count, sizeof count));
 	const lk_column columns[] = {
 		{"part", title, false, false},
 		{"p50", "P50", true, false},
@@ -411,7 +413,8 @@ lk_table *lk_spread_table(const lk_prediction *prediction) {
 static lk_status put_spread(const struct report *report) {
 	if (!report->p->spread_count) return LK_OK;
 	putc('\n', report->out);
-	return write_table(report, lk_spread_table(report->p));
+	LK_TRY(write_table(report, lk_spread_table(report->p)));
+	return report->p->noise ? put_labelled(report, "noise", report->p->noise) : LK_OK;
 }
 
 /* ---- the whole run ---- */
