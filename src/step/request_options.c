@@ -164,6 +164,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
 		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
+	job->state_said |= request->state_dtype != NULL;
 	LK_TRY(take_optimizer(request->optimizer, job, &optimizer, err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
@@ -388,6 +389,7 @@ void lk_request_state_numbers(const lk_job *job, lk_predict_request *out) {
 	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
 	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
 	out->master_weights = job->master_weights;
+	if (out->master_weights == 0 && lk_job_keeps_loaded(job)) out->master_weights = -1;
 	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
 	out->fp8_params = job->narrow_weights;
 	out->fp8_activations = job->narrow_activations;

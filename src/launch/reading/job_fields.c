@@ -16,6 +16,7 @@ static const char *const activations[] = {"kernel", "relu", "steps", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
+static const char *const loaded[] = {"wide", "unsharded", "torch", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
 static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL};
 static const char *const schedules[] = {"gpipe",  "1f1b",     "interleaved", "zb-h1",
@@ -260,6 +261,7 @@ const lk_field lk_job_fields[] = {
 	{CHOICE(muon_tp, lk_muon_tp_names), JOB},
 	{CHOICE(state_dtype, dtypes), JOB},
 	{SWITCH(master_weights), JOB},
+	{CHOICE(loaded, loaded), JOB},
 	{SWITCH(fp32_grads), JOB},
 	{SWITCH(grad_reduce_fp32), JOB},
 	{SAID(recompute, recomputes), LAYOUT},

@@ -379,6 +379,12 @@ static void fill_update(lk_job *job) {
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
 }
 
+bool lk_job_keeps_loaded(const lk_job *job) {
+	if (job->loaded == LK_LOADED_WIDE || !lk_job_sixteen_bit(job)) return false;
+	if (lk_job_uses_deepspeed(job) || lk_job_like_megatron(job)) return false;
+	return job->loaded == LK_LOADED_TORCH || job->sharding == LK_SHARD_NONE;
+}
+
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
@@ -388,6 +394,9 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->sequence_parallel, job->tp > 1 && even);
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
+	if (lk_job_keeps_loaded(job) && !job->state_said && job->state_dtype == LK_FP32)
+		job->state_dtype = LK_BF16;
+	if (lk_job_keeps_loaded(job)) fill_switch(&job->master_weights, false);
 	fill_switch(&job->master_weights, true);
 	if (!lk_job_runs_as_written(job)) job->eager = LK_OFF;
 	fill_switch(&job->eager, !job->compile);

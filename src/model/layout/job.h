@@ -22,6 +22,13 @@ enum {
 /* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
 /* Linear layers with adapters. PEFT's all-linear leaves out experts that are one tensor, as in
  * transformers from 5 on; Megatron-LM's grouped products have adapters. */
+/* Weights that a program loads in 16 bits, and trains as they are, moments too. */
+typedef enum lk_loaded {
+	LK_LOADED_WIDE,      /* none: they are widened */
+	LK_LOADED_UNSHARDED, /* FSDP widens them, as accelerate does, and DeepSpeed */
+	LK_LOADED_TORCH      /* DeepSpeed alone does */
+} lk_loaded;
+
 typedef enum lk_lora_targets {
 	LK_LORA_ATTENTION,
 	LK_LORA_LINEAR,  /* and the MLP, or the shared experts */
@@ -88,7 +95,9 @@ typedef struct lk_job {
 	bool muon_syrk; /* compute half of each gram matrix, as it is symmetric */
 	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
-	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */
+	bool state_said;          /* else as `loaded` has them */
+	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on, but as `loaded` has them */
+	lk_loaded loaded;
 	lk_switch fp32_grads; /* main gradients in fp32 (Megatron); off for FSDP's bf16 accumulation */
 	lk_switch grad_reduce_fp32; /* gradients travel in fp32; default: off */
 
@@ -238,6 +247,9 @@ static inline bool lk_job_autocasts(const lk_job *job) {
 	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
 	       job->task != LK_TASK_LORA && lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
 }
+
+/* Whether weights and moments stay in the 16 bits in which they are loaded. */
+bool lk_job_keeps_loaded(const lk_job *job);
 
 /* Whether the graph lists every pass over memory. */
 static inline bool lk_job_lists_passes(const lk_job *job) {
