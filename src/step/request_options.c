@@ -18,7 +18,6 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a specific one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
-static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
@@ -221,10 +220,13 @@ static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
 }
 
 static lk_status take_lora_targets(lk_job *job, const char *text, lk_error *err) {
-	int value = job->lora_targets;
-	LK_TRY(request_take_name(&value, text, lora_targets, "--lora-targets", err));
-	job->lora_targets = (lk_lora_targets)value;
-	return LK_OK;
+	char shown[64];
+	int parts = text ? lk_adapters_find(text) : 0;
+	if (parts) lk_adapters_name(parts, job->lora_targets, sizeof job->lora_targets);
+	if (!text || parts) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--lora-targets", "\"%s\" is unknown",
+	        lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "use attention, all-linear or experts, or names: q_proj+v_proj");
 }
 
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
@@ -408,7 +410,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 		                                      : lk_objective_names[job->objective];
 	out->num_labels = job->labels;
 	out->lora_rank = job->lora_rank;
-	out->lora_targets = stated_name(lora_targets, job->lora_targets);
+	out->lora_targets = stated_text(job->lora_targets);
 	out->lora_dropout = job->lora_dropout;
 	out->qlora = job->narrow_base && job->base == LK_BASE_NF4;
 	if (job->narrow_base && !out->qlora) out->base_format = lk_base_names[job->base];

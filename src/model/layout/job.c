@@ -379,6 +379,14 @@ static void fill_update(lk_job *job) {
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
 }
 
+static void fill_adapters(lk_job *job) {
+	int parts = *job->lora_targets ? lk_adapters_find(job->lora_targets) : LK_ADAPT_ATTENTION;
+	if (job->model.experts == 0) parts &= ~LK_ADAPT_EXPERTS;
+	lk_fill_int(&job->lora_rank, 16);
+	job->adapted = parts;
+	if (parts) lk_adapters_name(parts, job->lora_targets, sizeof job->lora_targets);
+}
+
 bool lk_job_keeps_loaded(const lk_job *job) {
 	if (job->loaded == LK_LOADED_WIDE || !lk_job_sixteen_bit(job)) return false;
 	if (lk_job_uses_deepspeed(job) || lk_job_like_megatron(job)) return false;
@@ -420,7 +428,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	fill_switch(&job->fused_cross_entropy, features->fused_loss && job->loss == LK_LOSS_LOGITS);
 	fill_switch(&job->defer_head_gradient, false);
-	if (job->task == LK_TASK_LORA) lk_fill_int(&job->lora_rank, 16);
+	if (job->task == LK_TASK_LORA) fill_adapters(job);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
 	if (job->optimizer == LK_OPT_MUON) lk_fill_int(&job->muon_steps, 5);
 	lk_fill_int(&job->max_connections, 8);

@@ -15,39 +15,6 @@ static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
 }
 
-/* Parameters of low-rank pairs on the products of an MLP of this width: rank * (in + out) each. */
-static double lora_mlp_params(const lk_job *job, double ffn) {
-	int inputs = job->model.gated ? 2 : 1;
-	return job->lora_rank * (inputs + 1) * (job->model.hidden + ffn);
-}
-
-/* Of the dense MLP of a layer, or of its shared experts; and of its experts on this rank. */
-static void lora_elsewhere(const lk_job *job, int layer, lk_rank_params *r) {
-	const lk_model *model = &job->model;
-	lk_layer of = lk_model_layer(model, layer);
-	bool experts = of.ffn == LK_FFN_EXPERTS;
-	double ffn = 0;
-	if (job->lora_targets < LK_LORA_LINEAR) return;
-	if (of.ffn == LK_FFN_DENSE) ffn = lk_layer_ffn(model, &of);
-	else if (experts) ffn = model->shared_ffn;
-	if (ffn > 0) r->trained_dense += lora_mlp_params(job, ffn) / job->tp;
-	if (experts && job->lora_targets == LK_LORA_EXPERTS)
-		r->trained_experts += model->experts * lora_mlp_params(job, model->expert_ffn) /
-		                      ((double)lk_job_ep(job) * lk_job_etp(job));
-}
-
-/* Low-rank pairs on the attention projections: rank * (in + out) each, 1/TP on each rank. */
-static double lora_params(const lk_job *job, int layer) {
-	const lk_model *model = &job->model;
-	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION) ||
-	    lk_model_reuses(model, layer))
-		return 0;
-	double in = lk_model_attention_inputs(model), q = (double)model->heads * model->head_dim,
-		   kv = (double)model->kv_heads * model->head_dim;
-	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one per output */
-	return (job->lora_rank * ((in + q + 2 * kv) + (q + model->hidden)) + magnitudes) / job->tp;
-}
-
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	lk_layer_params p = lk_model_layer_params(&job->model, layer);
 	double ep = lk_job_ep(job), etp = lk_job_etp(job);
@@ -55,9 +22,9 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 		.dense = (p.attention + p.mlp) / job->tp + p.router + p.norms,
 		.experts = p.experts / (ep * etp),
 	};
-	r.trained_dense = lora(job) ? lora_params(job, layer) : r.dense;
-	r.trained_experts = lora(job) ? 0 : r.experts;
-	if (lora(job)) lora_elsewhere(job, layer, &r);
+	r.trained_dense = r.dense;
+	r.trained_experts = r.experts;
+	if (lora(job)) lk_adapters_params(job, layer, &r.trained_dense, &r.trained_experts);
 	if (job->model.network == LK_NET_CONV) {
 		lk_conv_unit unit = lk_convnet_unit(&job->model, layer);
 		r.tensors = lk_convnet_unit_tensors(&job->model, &unit);
