@@ -28,7 +28,7 @@ int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
 
 void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part);
 
-/* adapters.c: a product [in -> out] of a projection, or of several that read one tensor. */
+/* A product [in -> out] of a projection, or of several that read one tensor. */
 typedef struct lk_reader {
 	int part; /* LK_ADAPT_QUERY, ... */
 	double out;
