@@ -63,18 +63,18 @@ static const char *example_lines(lk_arena *arena, const char *at) {
 	return out;
 }
 
-/* Whether a call's word is the script, or one. */
-static bool example_names(const char *word, const char *script) {
-	const char *slash = strrchr(script, '/'), *own = slash != NULL ? slash + 1 : script;
-	const char *last = strrchr(word, '/');
-	return strcmp(last != NULL ? last + 1 : word, own) == 0;
-}
-
 static bool example_is_script(const char *word) {
 	static const char *const endings[] = {".sh", ".sbatch", ".slurm", ".sub"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(word, endings[i])) return true;
 	return false;
+}
+
+/* Whether a call's word is the script; one that was pasted has no name, and every call is its. */
+static bool example_names(const char *word, const char *script) {
+	const char *slash = strrchr(script, '/'), *own = slash != NULL ? slash + 1 : script;
+	const char *last = strrchr(word, '/');
+	return !example_is_script(own) || strcmp(last != NULL ? last + 1 : word, own) == 0;
 }
 
 /* The arguments of a call, which are blanks apart; *called is the script, NULL where the text is no
