@@ -185,6 +185,9 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	job->task = (lk_task)task;
 	job->sharding = (lk_sharding)zero;
 	job->sharding_said |= request->zero != NULL;
+	/* of a file of DeepSpeed, which gathers at the end of a step below stage 3 */
+	if (request->zero && job->overlap_param_gather != LK_AUTO && lk_job_uses_deepspeed(job))
+		job->overlap_param_gather = zero == 3 ? LK_ON : LK_OFF;
 	return take_recompute(job, request->recompute, err);
 }
 
@@ -239,7 +242,8 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->etp, request->etp);
 	request_take_int(&job->dp, request->dp);
 	request_take_int(&job->mbs, request->mbs);
-	if (request->gbs > 0) job->microbatches = 0; /* a file's accumulation follows from the batch */
+	/* a file's accumulation follows from the batch */
+	if (request->gbs > 0 || (request->mbs > 0 && job->gbs > 0)) job->microbatches = 0;
 	request_take_int(&job->gbs, request->gbs);
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);

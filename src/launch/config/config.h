@@ -212,5 +212,8 @@ lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_named(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
 lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
+/* The value of the setting of a number, counted from 0, that states a job in such a file; NULL:
+ * there is none of the number, or out of memory. */
+const char *lk_deepspeed_state(lk_arena *arena, const lk_job *job, int number, const char **path);
 
 #endif
