@@ -97,11 +97,18 @@ static lk_status edit_add_change(edit_work *work, const char *name, const char *
 	return LK_OK;
 }
 
-/* Whether a row may be added: of those that state one fact the first that is written, else the
- * first. */
-static bool edit_adds(const lk_key *const *tables, const lk_key *row) {
-	bool fact = row->kind == LK_KEY_FACT && row->fact;
-	if (row->kind == LK_KEY_SKIP || row->direction != LK_READ) return row->direction != LK_READ;
+static bool edit_writes(const lk_key *table) {
+	for (; table->path; table++)
+		if (table->direction != LK_READ) return true;
+	return false;
+}
+
+/* Whether a row of a table may be added: what is written in the first table that writes, which is
+ * the framework's own; of other rows that state one fact the first, if none is written. */
+static bool edit_adds(const lk_key *const *tables, size_t number, const lk_key *row) {
+	bool fact = row->kind == LK_KEY_FACT && row->fact, own = row->direction != LK_READ;
+	for (size_t i = 0; i < number; i++) own = own && !edit_writes(tables[i]);
+	if (row->kind == LK_KEY_SKIP || own) return own;
 	const lk_key *first = NULL;
 	for (; fact && *tables; tables++)
 		for (const lk_key *other = *tables; other->path; other++) {
@@ -132,8 +139,8 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 			bool along = row->kind == LK_KEY_SKIP;
 			if (along && (!before || was[at] || !is[at])) continue;
 			int count = work->change_count;
-			LK_TRY(
-				edit_add_change(work, row->path, was[at], is[at], (int)at, edit_adds(tables, row)));
+			LK_TRY(edit_add_change(work, row->path, was[at], is[at], (int)at,
+			                       edit_adds(tables, i, row)));
 			if (work->change_count > count) work->changes[count].goes_along = along;
 		}
 	return LK_OK;
