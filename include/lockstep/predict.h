@@ -83,7 +83,8 @@ typedef struct lk_predict_request {
 	                     with adapters "dpo+lora" and so on; "generate", "grpo", "dapo", "ppo" */
 	int num_labels;   /* a classifier's head of so many columns in place of the vocabulary's */
 	int lora_rank;
-	const char *lora_targets; /* "attention", "all-linear", "experts"; NULL: attention */
+	const char *lora_targets; /* "attention", "all-linear", "experts", "q_proj+v_proj"; NULL:
+	                             attention */
 	double lora_dropout;      /* share of what adapters read that is dropped */
 	bool dpo; /* pairs of sequences, which a frozen reference reads too; mbs and gbs count both */
 	const char *base_format; /* adapters: frozen matrices in "nf4" (as `qlora`), "int8",

@@ -18,7 +18,6 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 /* The library's own choice of a fused kernel, none, or a specific one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
-static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
@@ -164,6 +163,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
 		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
+	job->state_said |= request->state_dtype != NULL;
 	LK_TRY(take_optimizer(request->optimizer, job, &optimizer, err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
@@ -185,6 +185,9 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	job->task = (lk_task)task;
 	job->sharding = (lk_sharding)zero;
 	job->sharding_said |= request->zero != NULL;
+	/* of a file of DeepSpeed, which gathers at the end of a step below stage 3 */
+	if (request->zero && job->overlap_param_gather != LK_AUTO && lk_job_uses_deepspeed(job))
+		job->overlap_param_gather = zero == 3 ? LK_ON : LK_OFF;
 	return take_recompute(job, request->recompute, err);
 }
 
@@ -220,10 +223,13 @@ static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
 }
 
 static lk_status take_lora_targets(lk_job *job, const char *text, lk_error *err) {
-	int value = job->lora_targets;
-	LK_TRY(request_take_name(&value, text, lora_targets, "--lora-targets", err));
-	job->lora_targets = (lk_lora_targets)value;
-	return LK_OK;
+	char shown[64];
+	int parts = text ? lk_adapters_find(text) : 0;
+	if (parts) lk_adapters_name(parts, job->lora_targets, sizeof job->lora_targets);
+	if (!text || parts) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--lora-targets", "\"%s\" is unknown",
+	        lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "use attention, all-linear or experts, or names: q_proj+v_proj");
 }
 
 lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job, lk_error *err) {
@@ -236,7 +242,8 @@ lk_status lk_request_take_layout(const lk_predict_request *request, lk_job *job,
 	request_take_int(&job->etp, request->etp);
 	request_take_int(&job->dp, request->dp);
 	request_take_int(&job->mbs, request->mbs);
-	if (request->gbs > 0) job->microbatches = 0; /* a file's accumulation follows from the batch */
+	/* a file's accumulation follows from the batch */
+	if (request->gbs > 0 || (request->mbs > 0 && job->gbs > 0)) job->microbatches = 0;
 	request_take_int(&job->gbs, request->gbs);
 	request_take_int(&job->seq, request->seq);
 	request_take_int(&job->shard_group, request->shard_group);
@@ -388,6 +395,7 @@ void lk_request_state_numbers(const lk_job *job, lk_predict_request *out) {
 	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
 	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
 	out->master_weights = job->master_weights;
+	if (out->master_weights == 0 && lk_job_keeps_loaded(job)) out->master_weights = -1;
 	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
 	out->fp8_params = job->narrow_weights;
 	out->fp8_activations = job->narrow_activations;
@@ -406,7 +414,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 		                                      : lk_objective_names[job->objective];
 	out->num_labels = job->labels;
 	out->lora_rank = job->lora_rank;
-	out->lora_targets = stated_name(lora_targets, job->lora_targets);
+	out->lora_targets = stated_text(job->lora_targets);
 	out->lora_dropout = job->lora_dropout;
 	out->qlora = job->narrow_base && job->base == LK_BASE_NF4;
 	if (job->narrow_base && !out->qlora) out->base_format = lk_base_names[job->base];

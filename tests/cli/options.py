@@ -144,7 +144,7 @@ PREDICT = {
                 refused(DENSE, "--rollout tp=2")],
     "speculative": [acts(WRITES, "--speculative 3:0.7"), refused(WRITES, "--speculative 0.7"), refused(DENSE, "--speculative 3:0.7")],
     "lora-rank": [acts(DENSE + " --task lora", "--lora-rank 256"), refused(DENSE, "--lora-rank 256")],
-    "lora-targets": [acts(DENSE + " --task lora", "--lora-targets all-linear"), refused(DENSE, "--lora-targets all-linear"), refused(DENSE + " --task lora", "--lora-targets some")],
+    "lora-targets": [acts(DENSE + " --task lora", "--lora-targets all-linear"), refused(DENSE, "--lora-targets all-linear"), acts(DENSE + " --task lora", "--lora-targets q_proj+v_proj"), refused(DENSE + " --task lora", "--lora-targets some")],
     "lora-dropout": [acts(DENSE + " --task lora", "--lora-dropout 0.1"), refused(DENSE, "--lora-dropout 0.1")],
     "dpo": [acts(DENSE + " --mbs 2", "--dpo"), refused(PIPE, "--dpo"), refused(SIGHT, "--dpo")],
     "qlora": [acts(DENSE + " --task lora", "--qlora"), acts(FSDP + " --task lora", "--qlora"), refused(DENSE, "--qlora")],

@@ -205,7 +205,7 @@ static void swift_trainer(void **state) {
 	            "--use_liger_kernel true --optim adamw_torch_fused --attn_impl flash_attn\n"},
 	     .holds =
 	         "task=pretrain microbatches=8 mbs=1 seq=8192 recompute=none loss=linear eager=off "
-	         "sharding=none master_weights=off state_dtype=bf16 update=fused ragged=auto"},
+	         "sharding=none loaded=unsharded update=fused ragged=auto"},
 		{{SWIFT
 	      "sft --model Qwen/Qwen3-8B --tuner_type full --torch_dtype float16 --deepspeed zero3 "
 	      "--sequence_parallel_size 2 --max_length 32768\n"},
@@ -267,12 +267,12 @@ static void litgpt(void **state) {
 	                          "precision: bf16-true\nquantize: bnb.nf4-dq\ndevices: 1\nlora_r: 4\n"
 	                          "lora_query: true\nlora_mlp: false\n")},
 	     .holds = "framework=litgpt names=checkpoints/meta-llama/Llama-3.2-1B gpus=1 mbs=2 gbs=16 "
-	              "seq=512 task=lora lora_rank=4 lora_targets=attention narrow_base=1 "
+	              "seq=512 task=lora lora_rank=4 lora_targets=q_proj+v_proj narrow_base=1 "
 	              "base=nf4-held dtype=bf16 "
-	              "master_weights=off state_dtype=bf16 sharding=none recompute=none ragged=on",
-	     .assumes = "adapters are those of attention's matrices"},
+	              "master_weights=off state_dtype=bf16 sharding=none recompute=none ragged=on"},
 		{{LITGPT("lora.yaml", "checkpoint_dir: microsoft/phi-2\nlora_r: 8\nlora_mlp: true\n")},
-	     .holds = "lora_targets=all-linear lora_rank=8 gpus=1 master_weights=auto"},
+	     .holds = "lora_targets=q_proj+v_proj+gate_proj+up_proj+down_proj lora_rank=8 gpus=1 "
+	              "master_weights=auto"},
 		{{LITGPT("full.yaml", "checkpoint_dir: microsoft/phi-2\ndevices: 4\nnum_nodes: 2\n"
 	                          "precision: bf16-mixed\nresume: false\n")},
 	     .holds = "names=microsoft/phi-2 gpus=8 task=pretrain sharding=zero3 recompute=full "
@@ -781,8 +781,7 @@ static void post_training(void **state) {
 	     .holds = "task=lora objective=kto lora_rank=8 recompute=full seq=2048 mbs=8"},
 		{{FACTORY("stage: dpo\nfinetuning_type: oft\ncutoff_len: 512\n"
 	              "enable_liger_kernel: true\npure_bf16: true\n")},
-	     .holds = "objective=dpo seq=512 loss=logits fused_cross_entropy=on master_weights=off "
-	              "state_dtype=bf16",
+	     .holds = "objective=dpo seq=512 loss=logits fused_cross_entropy=on loaded=torch",
 	     .assumes = "oft is priced as LoRA"},
 		{{FACTORY("stage: dpo\npref_loss: orpo\nfinetuning_type: full\n")},
 	     .holds = "objective=orpo lora_rank=0"},

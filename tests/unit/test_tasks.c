@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "small_llama.h"
+#include "base/text.h"
 #include "model/layout/sizes.h"
 
 static const double H = 1024, KV = 256, F = 3072, S = 1024, R = 8;
@@ -122,13 +123,54 @@ static void inputs_are_held(void **state) {
 	assert_true(resident == 0);
 }
 
-/* q, k and v as one product, and the output: rows of 1,536 and 1,024. */
+static double adapted_params(lk_job job, const char *targets) {
+	lk_copy(job.lora_targets, sizeof job.lora_targets, targets);
+	complete(&job);
+	return lk_sizes_stage(&job, 0).trained_dense;
+}
+
+/* Each adapted product has its own pair of matrices; where one product makes several, as in
+ * Megatron-LM, the pair is beside it. Counts of whole networks are those that PEFT prints
+ * (print_trainable_parameters). */
+static void adapters_by_projection(void **state) {
+	(void)state;
+	static const struct {
+		const char *preset, *targets;
+		int rank;
+		double params;
+	} printed[] = {
+		{"llama2-7b", "q_proj+v_proj", 8, 4194304},
+		{"llama3.1-8b", "q_proj+v_proj", 16, 6815744},
+		{"qwen2.5-7b", "all-linear", 16, 40370176},
+	};
+	lk_job job = adapters();
+	for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
+		lk_job whole = {.gpus = 1, .task = LK_TASK_LORA, .lora_rank = printed[i].rank};
+		lk_error err;
+		assert_int_equal(lk_model_preset(printed[i].preset, &whole.model, &err), LK_OK);
+		near(adapted_params(whole, printed[i].targets), printed[i].params);
+	}
+	near(adapted_params(job, "k_proj"), 2 * R * (H + KV));
+	near(adapted_params(job, "gate_proj+down_proj"), 2 * R * 2 * (H + F));
+	lk_copy(job.stack, sizeof job.stack, "megatron");
+	near(adapted_params(job, "attention"), 2 * R * (H + H + 2 * KV + 2 * H));
+	near(adapted_params(job, "all-linear"), 2 * R * (H + H + 2 * KV + 2 * H + H + 2 * F + F + H));
+	job = adapters();
+	lk_copy(job.lora_targets, sizeof job.lora_targets, "q_proj+v_proj");
+	near(sum_of(job, "adapter_a", flops_of), 2 * 2 * 2 * S * H * 2 * R);
+	near(sum_of(job, "adapter_b", flops_of), 2 * 2 * 2 * S * (H + KV) * R);
+	lk_copy(job.lora_targets, sizeof job.lora_targets, "q_proj+nose");
+	lk_error err;
+	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_ERR_INPUT);
+}
+
+/* q, k and v, and the output: rows of 1,536 and 1,024. */
 static void magnitudes(void **state) {
 	(void)state;
 	lk_job job = adapters();
 	complete(&job);
 	double plain = lk_sizes_stage(&job, 0).trained_dense;
-	near(plain, 2 * R * ((H + H + 2 * KV) + 2 * H));
+	near(plain, 2 * R * ((3 * H + H + 2 * KV) + 2 * H));
 	job = adapters();
 	job.dora = true;
 	complete(&job);
@@ -182,7 +224,7 @@ static void pairs_with_a_reference(void **state) {
 			job = plain;
 			job.objective = LK_OBJECTIVE_DPO;
 			double once = forward_flops(plain, &kept, &plain_flops);
-			double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H) * 4;
+			double thin = 2 * 2. * S * R * (3 * H + H + 2 * KV + H + H) * 4;
 			near(forward_flops(job, &kept, &flops), 2 * once - (full ? 0 : thin));
 			assert_true(fabs(kept) < 1);
 			near(flops, plain_flops * (full ? 4 / 3. : 3 / 2.));
@@ -210,7 +252,7 @@ static void single_preferences(void **state) {
 		job = plain;
 		job.objective = LK_OBJECTIVE_KTO;
 		double once = forward_flops(plain, &kept, &plain_flops);
-		double thin = 2 * 2. * S * R * (2 * H + 2 * KV + H + H);
+		double thin = 2 * 2. * S * R * (3 * H + H + 2 * KV + H + H);
 		near(forward_flops(job, &kept, &flops), 4 * once - (full ? 0 : 2 * thin));
 		assert_true(fabs(kept) < 1);
 		near(flops, plain_flops * (full ? 2 : 5 / 2.));
@@ -260,10 +302,15 @@ static void heads_of_labels(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(four_bits),          cmocka_unit_test(widened_before_products),
-		cmocka_unit_test(eight_bits),         cmocka_unit_test(inputs_are_held),
-		cmocka_unit_test(magnitudes),         cmocka_unit_test(pairs_with_a_reference),
-		cmocka_unit_test(single_preferences), cmocka_unit_test(heads_of_labels),
+		cmocka_unit_test(four_bits),
+		cmocka_unit_test(widened_before_products),
+		cmocka_unit_test(eight_bits),
+		cmocka_unit_test(inputs_are_held),
+		cmocka_unit_test(adapters_by_projection),
+		cmocka_unit_test(magnitudes),
+		cmocka_unit_test(pairs_with_a_reference),
+		cmocka_unit_test(single_preferences),
+		cmocka_unit_test(heads_of_labels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

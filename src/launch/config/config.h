@@ -87,9 +87,9 @@ typedef struct lk_draft {
 	/* dp_shard does not count ranks of context parallelism: accelerate/parallelism_config.py,
 	 * dp_shard_cp */
 	bool shard_beside_cp;
-	bool sharded, meshed, defaults;     /* of rules alone, for those that follow */
-	bool named;                         /* the network's name counts, and not the sizes beside it */
-	bool named_mlp, attention_adapters; /* adapters: also of the MLP; of attention alone */
+	bool sharded, meshed, defaults; /* of rules alone, for those that follow */
+	bool named;                     /* the network's name counts, and not the sizes beside it */
+	bool adapts_query, adapts_key, adapts_value, adapts_out, named_mlp; /* what has adapters */
 	lk_launch_samples samples;
 	bool stages_up;         /* stages are rounded up to a multiple of pp, else down */
 	bool pairs;             /* samples are pairs of sequences */
@@ -212,5 +212,8 @@ lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_named(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
 lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
+/* The value of the setting of a number, counted from 0, that states a job in such a file; NULL:
+ * there is none of the number, or out of memory. */
+const char *lk_deepspeed_state(lk_arena *arena, const lk_job *job, int number, const char **path);
 
 #endif

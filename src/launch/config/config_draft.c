@@ -529,38 +529,34 @@ static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
 	return LK_OK;
 }
 
-/* Whether adapters are on products of attention alone. Where nothing is named, on all linear
- * layers, as these frameworks adapt by default or in their examples. */
-static bool draft_adapts_attention(const char *modules) {
-	static const char *const attention[] = {"q_proj",      "k_proj",
-	                                        "v_proj",      "o_proj",
-	                                        "out_proj",    "qkv_proj",
-	                                        "W_pack",      "c_attn",
-	                                        "wq",          "wk",
-	                                        "wv",          "wo",
-	                                        "query",       "query_key_value",
-	                                        "key",         "value",
-	                                        "to_q",        "to_k",
-	                                        "to_v",        "to_out",
-	                                        "Wqkv",        "linear_qkv",
-	                                        "qkv",         "q_lin",
-	                                        "v_lin",       "self_attn",
-	                                        "linear_proj", "q_a_proj",
-	                                        "q_b_proj",    "kv_a_proj_with_mqa",
-	                                        "kv_b_proj",   NULL};
-	size_t at = strspn(modules, ", []'\"");
-	if (!modules[at]) return false;
-	while (modules[at]) {
-		size_t length = strcspn(modules + at, ", []'\"");
-		bool known = false;
-		for (int i = 0; attention[i] && !known; i++)
-			known =
-				strlen(attention[i]) == length && memcmp(attention[i], modules + at, length) == 0;
-		if (!known) return false;
-		at += length;
-		at += strspn(modules + at, ", []'\"");
+/* What adapters adapt: what is named, else all linear layers, as these frameworks do by default or
+ * in their examples. "(q|v)_proj" of a pattern names q_proj and v_proj. */
+static lk_status draft_adapted(lk_reading *reading, lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *names = draft->lora_modules, *group = strchr(names, '(');
+	char all[2 * sizeof draft->lora_modules];
+	lk_text text = lk_text_begin(all, sizeof all);
+	for (; group; group = strchr(group + 1, '(')) {
+		size_t end = strcspn(group, ")");
+		const char *rest = group[end] ? group + end + 1 : "";
+		if (*rest != '_') continue;
+		for (const char *one = group + 1; one < group + end; one += strcspn(one, "|)") + 1)
+			lk_text_add(&text, "%.*s%.*s,", (int)strcspn(one, "|)"), one,
+			            (int)strspn(rest, "_abcdefghijklmnopqrstuvwxyz"), rest);
 	}
-	return true;
+	int parts = lk_adapters_find(text.used ? all : names);
+	bool named = names[strspn(names, ", []'\"")] != '\0';
+	if (draft->adapts_query) parts |= LK_ADAPT_QUERY;
+	if (draft->adapts_key) parts |= LK_ADAPT_KEY;
+	if (draft->adapts_value) parts |= LK_ADAPT_VALUE;
+	if (draft->adapts_out) parts |= LK_ADAPT_OUT;
+	if (draft->named_mlp) parts |= LK_ADAPT_MLP;
+	if (job->task != LK_TASK_LORA || *job->lora_targets) return LK_OK;
+	lk_adapters_name(parts ? parts : LK_ADAPT_LINEAR, job->lora_targets, sizeof job->lora_targets);
+	bool some = !parts && named && !strstr(names, "all") && !strchr(names, '*');
+	return some ? lk_launch_assume(reading, "adapters are on all linear layers, as not all of "
+	                                        "those that are named are known (--lora-targets)")
+	            : LK_OK;
 }
 
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
@@ -589,9 +585,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 		job->fused_cross_entropy = LK_AUTO;
 	}
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
-	if (job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION &&
-	    !draft->attention_adapters && !draft_adapts_attention(draft->lora_modules))
-		job->lora_targets = LK_LORA_LINEAR;
+	LK_TRY(draft_adapted(reading, draft));
 	if (job->task != LK_TASK_LORA) job->lora_dropout = 0;
 	job->narrow_base |= draft->quantization_bits == 4 || draft->quantization_bits == 8;
 	if (draft->quantization_bits == 8 && job->base == LK_BASE_NF4) job->base = LK_BASE_INT8;

@@ -295,6 +295,29 @@ static lk_status deepspeed_read_object(struct config *config, const lk_value *ob
 	return LK_OK;
 }
 
+const char *lk_deepspeed_state(lk_arena *arena, const lk_job *job, int number, const char **path) {
+	static const char *const paths[] = {"train_batch_size",
+	                                    "train_micro_batch_size_per_gpu",
+	                                    "gradient_accumulation_steps",
+	                                    "tensor_parallel.autotp_size",
+	                                    "zero_optimization.stage",
+	                                    "zero_optimization.overlap_comm",
+	                                    "zero_optimization.offload_optimizer.device",
+	                                    "zero_optimization.offload_param.device",
+	                                    "bf16.enabled",
+	                                    "fp16.enabled"};
+	const int numbers[] = {job->gbs, job->mbs, job->microbatches, job->tp, (int)job->sharding};
+	const bool switches[] = {job->overlap_grad_reduce == LK_ON, job->offload_optimizer,
+	                         job->offload_params, job->dtype == LK_BF16, job->dtype == LK_FP16};
+	enum { NUMBERS = sizeof numbers / sizeof *numbers };
+	if (number >= (int)(sizeof paths / sizeof *paths)) return NULL;
+	*path = paths[number];
+	if (number < NUMBERS) return lk_arena_printf(arena, "%d", numbers[number]);
+	bool is = switches[number - NUMBERS];
+	if (lk_ends_in(*path, ".device")) return is ? "cpu" : "none";
+	return is ? "true" : "false";
+}
+
 /* ---- what the keys mean together ---- */
 
 static void finish_batch(const struct config *config) {

@@ -34,6 +34,7 @@ typedef struct edit_work {
 	lk_launch base; /* what the text states */
 	lk_job *before; /* NULL: it cannot run */
 	bool file;      /* a configuration; else a script or a line */
+	bool deepspeed; /* DeepSpeed's */
 	edit_change *changes;
 	int change_count;
 	lk_spots places;
@@ -96,11 +97,18 @@ static lk_status edit_add_change(edit_work *work, const char *name, const char *
 	return LK_OK;
 }
 
-/* Whether a row may be added: of those that state one fact the first that is written, else the
- * first. */
-static bool edit_adds(const lk_key *const *tables, const lk_key *row) {
-	bool fact = row->kind == LK_KEY_FACT && row->fact;
-	if (row->kind == LK_KEY_SKIP || row->direction != LK_READ) return row->direction != LK_READ;
+static bool edit_writes(const lk_key *table) {
+	for (; table->path; table++)
+		if (table->direction != LK_READ) return true;
+	return false;
+}
+
+/* Whether a row of a table may be added: what is written in the first table that writes, which is
+ * the framework's own; of other rows that state one fact the first, if none is written. */
+static bool edit_adds(const lk_key *const *tables, size_t number, const lk_key *row) {
+	bool fact = row->kind == LK_KEY_FACT && row->fact, own = row->direction != LK_READ;
+	for (size_t i = 0; i < number; i++) own = own && !edit_writes(tables[i]);
+	if (row->kind == LK_KEY_SKIP || own) return own;
 	const lk_key *first = NULL;
 	for (; fact && *tables; tables++)
 		for (const lk_key *other = *tables; other->path; other++) {
@@ -131,8 +139,8 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 			bool along = row->kind == LK_KEY_SKIP;
 			if (along && (!before || was[at] || !is[at])) continue;
 			int count = work->change_count;
-			LK_TRY(
-				edit_add_change(work, row->path, was[at], is[at], (int)at, edit_adds(tables, row)));
+			LK_TRY(edit_add_change(work, row->path, was[at], is[at], (int)at,
+			                       edit_adds(tables, i, row)));
 			if (work->change_count > count) work->changes[count].goes_along = along;
 		}
 	return LK_OK;
@@ -210,6 +218,18 @@ static lk_status edit_compare_lines(edit_work *work, lk_emission *before, lk_emi
 	return LK_OK;
 }
 
+/* By what DeepSpeed's configuration states. Of the batch's three numbers two are enough. */
+static lk_status edit_compare_deepspeed(edit_work *work) {
+	enum { BATCH = 3 };
+	const char *path, *after;
+	for (int i = 0; (after = lk_deepspeed_state(work->arena, work->job, i, &path)); i++)
+		LK_TRY(edit_add_change(
+			work, path,
+			work->before ? lk_deepspeed_state(work->arena, work->before, i, &path) : NULL, after, i,
+			i >= BATCH));
+	return LK_OK;
+}
+
 /* What starts the processes. */
 static lk_status edit_compare_ranks(edit_work *work, const lk_emission *after) {
 	static const char *const nodes[] = {"nnodes", "nodes", "num_nodes", "num_machines",
@@ -236,7 +256,8 @@ static lk_status edit_compare(edit_work *work, lk_error *err) {
 	lk_emission *before = work->before ? &emissions[0] : NULL;
 	emissions[0].pairs = emissions[1].pairs = work->base.pairs;
 	lk_status status = ok ? LK_OK : lk_oom(err);
-	if (status == LK_OK && work->base.keys)
+	if (status == LK_OK && work->deepspeed) status = edit_compare_deepspeed(work);
+	else if (status == LK_OK && work->base.keys)
 		status = edit_compare_rows(work, before, &emissions[1], err);
 	else if (status == LK_OK) status = edit_compare_lines(work, before, &emissions[1], err);
 	if (status == LK_OK) status = edit_compare_ranks(work, &emissions[1]);
@@ -247,9 +268,14 @@ static lk_status edit_compare(edit_work *work, lk_error *err) {
 
 /* ---- changes of the text ---- */
 
+/* Whether settings are flags of Megatron-LM. */
+static bool edit_has_flags(const edit_work *work) {
+	return !work->deepspeed && !work->base.keys && work->base.dialect == 0;
+}
+
 /* A place's name as the framework's settings have it. */
 static const char *edit_name(const edit_work *work, const lk_spot *place) {
-	bool flags = work->file && !work->base.keys && work->base.dialect == 0;
+	bool flags = work->file && edit_has_flags(work);
 	const char *name = place->name, *last = flags ? strrchr(name, '.') : NULL;
 	if (last) name = last + 1;
 	if (work->base.names) return lk_name_of(work->base.names, name);
@@ -267,7 +293,7 @@ static const edit_change *edit_change_of(const edit_work *work, const lk_spot *p
 		             name[length - most - 1] == '.' && strcmp(name + length - most, setting) == 0;
 		if (below || lk_same_name(setting, name)) return &work->changes[i];
 	}
-	if (work->base.keys || work->base.dialect != 0) return NULL;
+	if (!edit_has_flags(work)) return NULL;
 	const lk_flag *flag = lk_megatron_flag(name), *other;
 	for (int i = 0; flag && i < work->change_count; i++) {
 		other = lk_megatron_flag(work->changes[i].name);
@@ -279,7 +305,7 @@ static const edit_change *edit_change_of(const edit_work *work, const lk_spot *p
 
 /* The value in a form's words: switches of flags are true and false in a file. */
 static const char *edit_value(const edit_work *work, const edit_change *change) {
-	bool flags = work->file && !work->base.keys && work->base.dialect == 0;
+	bool flags = work->file && edit_has_flags(work);
 	if (!flags) return change->after;
 	if (change->after) return *change->after ? change->after : "true";
 	return change->before && !*change->before ? "false" : NULL;
@@ -301,6 +327,12 @@ static lk_status edit_change_places(edit_work *work, bool *stated, lk_error *err
 static int edit_row(const edit_work *work, const lk_spot *place) {
 	const char *name = edit_name(work, place);
 	int row = 0;
+	const char *path;
+	if (work->deepspeed) {
+		for (; lk_deepspeed_state(work->arena, work->job, row, &path); row++)
+			if (strcmp(path, name) == 0) return row;
+		return -1;
+	}
 	if (work->base.keys)
 		for (size_t i = 0; work->base.keys[i]; i++)
 			for (const lk_key *key = work->base.keys[i]; key->path; key++, row++)
@@ -331,7 +363,9 @@ static const lk_spot *edit_beside(const edit_work *work, const char *name, int r
 	for (size_t i = 0; i < work->places.count; i++) {
 		const lk_spot *place = &work->places.at[i];
 		int at = edit_row(work, place), shared = edit_shared(name, place->name);
-		if (at < 0) continue;
+		const char *last = strrchr(place->name, '.');
+		bool above = !last || strncmp(place->name, name, (size_t)(last + 1 - place->name)) == 0;
+		if (at < 0 || (place->form == LK_SPOT_JSON && !above)) continue;
 		int off = at > row ? 2 * (at - row) : row - at;
 		bool nearer = shared > best_shared || (shared == best_shared && off <= best_off);
 		if (best && !nearer) continue;
@@ -343,7 +377,7 @@ static const lk_spot *edit_beside(const edit_work *work, const char *name, int r
 }
 
 static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error *err) {
-	bool flags = !work->base.keys && work->base.dialect == 0;
+	bool flags = edit_has_flags(work);
 	lk_spot_form form = work->places.count > 0 ? work->places.at[0].form : LK_SPOT_FLAG;
 	for (int i = 0; i < work->change_count; i++) {
 		const edit_change *change = &work->changes[i];
@@ -411,6 +445,8 @@ static lk_status edit_begin(edit_work *work, lk_error *err) {
 	LK_TRY(edit_read(work, work->arena, source->text, &work->base, &before, err));
 	work->file = source->path && !source->script &&
 	             lk_document_form_named(path, source->text, size) != LK_DOCUMENT_NONE;
+	work->deepspeed =
+		work->file && work->base.framework && strcmp(work->base.framework, "deepspeed") == 0;
 	if (lk_job_complete(&before, work->cluster, NULL) == LK_OK) {
 		if (!(work->before = LK_NEW(work->arena, lk_job))) return lk_oom(err);
 		*work->before = before;

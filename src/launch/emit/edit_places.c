@@ -331,7 +331,11 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
 	if (form == LK_SPOT_JSON) {
 		bool own = beside->begin == (size_t)(where - text) + indent;
 		const char *gap = own ? lk_arena_printf(arena, ",\n%.*s", (int)indent, where) : ", ";
-		if (!gap || (!same && strchr(name, '.') && other > 0)) return LK_OK;
+		size_t above = other > 0 ? other + 1 : 0; /* of the name, which the place's section has */
+		bool within = !same && other < section && strncmp(beside->name, name, above) == 0;
+		if (!gap || (!same && !within && strchr(name, '.'))) return LK_OK;
+		if (within) name += above, section -= above;
+		if (within && memchr(name, '.', section)) return LK_OK; /* two levels */
 		const char *put = same ? lk_arena_printf(arena, "%s\"%s\": %s", gap, key, value)
 		                       : lk_arena_printf(arena, "%s\"%.*s\": {\"%s\": %s}", gap,
 		                                         (int)section, name, key, value);

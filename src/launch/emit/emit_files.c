@@ -78,8 +78,7 @@ ONLY(pipeline, job->pp > 1)
 ONLY(experts, job->model.experts > 0)
 ONLY(images, lk_emit_images(job))
 ONLY(adapters, job->task == LK_TASK_LORA)
-ONLY(adapts_all, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_LINEAR)
-ONLY(adapts_attention, job->task == LK_TASK_LORA && job->lora_targets == LK_LORA_ATTENTION)
+ONLY(adapts_all, job->task == LK_TASK_LORA && job->adapted == LK_ADAPT_LINEAR)
 ONLY(narrow_base, job->task == LK_TASK_LORA && job->narrow_base)
 ONLY(base_of_4, job->task == LK_TASK_LORA && job->narrow_base && !lk_base_of(job)->integers)
 ONLY(base_of_8, job->task == LK_TASK_LORA && job->narrow_base && lk_base_of(job)->integers)
@@ -89,6 +88,29 @@ ONLY(hybrid, files_fsdp(job) && files_hybrid(job))
 ONLY(tokens, job->model.vocab > 0)
 ONLY(attends, job->model.heads > 0)
 ONLY(recomputes_all, job->recompute == LK_RECOMPUTE_FULL)
+
+/* Of names of linear layers those that have adapters, between them what separates them; out where
+ * all of them have. */
+const char *lk_rule_adapts(const lk_emission *emission, const char *value) {
+	const lk_job *job = emission->job;
+	const char *out = NULL;
+	if (job->task != LK_TASK_LORA || (job->adapted & LK_ADAPT_LINEAR) == LK_ADAPT_LINEAR)
+		return NULL;
+	for (size_t length; *value; value += length + (value[length] != '\0')) {
+		length = strcspn(value, " ,");
+		const char *name = lk_arena_strndup(emission->arena, value, length);
+		if (!name || !(lk_adapters_find(name) & job->adapted & LK_ADAPT_LINEAR)) continue;
+		out = out ? lk_arena_printf(emission->arena, "%s%c%s", out, value[-1], name) : name;
+	}
+	return out;
+}
+
+/* The same of Megatron-LM's products, which all have adapters where nothing is said. */
+const char *lk_rule_core_adapts(const lk_emission *emission, const char *value) {
+	(void)value;
+	const char *names = lk_rule_adapts(emission, "linear_qkv,linear_proj,linear_fc1,linear_fc2");
+	return names ? lk_arena_printf(emission->arena, "[%s]", names) : NULL;
+}
 
 /* Leave the row out unless its switch is on. */
 const char *lk_rule_on(const lk_emission *emission, const char *value) {

@@ -281,8 +281,10 @@ static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
 	const char *task = dotted->task != NULL ? dotted->task : "";
 	bool adapters = strcmp(task, "peft") == 0 || strcmp(task, "lora") == 0 ||
 	                (dotted->recipe != NULL && strstr(dotted->recipe, "_peft") != NULL);
-	if (!adapters || job->lora_rank > 0) return LK_OK;
+	if (!adapters && job->lora_rank == 0) return LK_OK;
 	job->task = LK_TASK_LORA;
+	if (!*job->lora_targets) lk_copy(job->lora_targets, sizeof job->lora_targets, "experts");
+	if (job->lora_rank > 0) return LK_OK;
 	job->lora_rank = 32;
 	return lk_launch_assume(reading, "adapters of rank 32: the default of LoRA (--lora-rank)");
 }

@@ -38,7 +38,7 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[
 	lk_keys_axolotl[], lk_keys_litgpt[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[],
 	lk_keys_maxtext[], lk_keys_ms_swift[], lk_keys_ms_swift_megatron[], lk_keys_nanotron[],
 	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_torchtune[], lk_keys_trainer[],
-	lk_keys_trainer_megatron[], lk_keys_verl[], lk_keys_verl_sft[];
+	lk_keys_trainer_llama_factory[], lk_keys_trainer_megatron[], lk_keys_verl[], lk_keys_verl_sft[];
 
 #define KEYS(table)                   \
 	.keys = (const lk_key *const[]) { \
@@ -52,7 +52,9 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_aws_fsdp[
 /* clang-format off */
 /* Their settings may be flags, too. */
 static const lk_framework
-	llama_factory = {"llama-factory", lk_rules_llama_factory, TRAINER, .launched = true},
+	llama_factory = {"llama-factory", lk_rules_llama_factory, .launched = true,
+	                 .keys = (const lk_key *const[]){lk_keys_trainer_llama_factory, lk_keys_trainer,
+	                                                 lk_keys_trainer_megatron, NULL}},
 	trainer = {"trainer", lk_rules_trainer, TRAINER, .launched = true, .after = lk_trainer_batches},
 	swift = {"ms-swift", lk_rules_ms_swift, .launched = true, .gather = lk_swift_gather,
 	         .choose = lk_swift_keys, .after = lk_swift_batches},

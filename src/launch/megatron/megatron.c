@@ -493,6 +493,7 @@ static lk_status finish_switches(lk_reading *reading, const lk_megatron *megatro
 	job->attn_kernel = local || megatron->backend >= 3 ? LK_KERNEL_UNFUSED : LK_KERNEL_FLASH;
 	job->task = megatron->sft ? LK_TASK_SFT : LK_TASK_PRETRAIN;
 	if (job->lora_rank > 0) job->task = LK_TASK_LORA;
+	if (job->lora_rank > 0) lk_copy(job->lora_targets, sizeof job->lora_targets, "experts");
 	if (megatron->balanced_experts) job->moe_imbalance = 1;
 	if (megatron->job.model.experts == 0) return LK_OK;
 	job->dispatcher = megatron->dispatcher == 0 ? LK_DISPATCH_ALLGATHER : LK_DISPATCH_ALLTOALL;

@@ -15,7 +15,7 @@ static const char *const norms[] = {"rms", "layer", NULL};
 static const char *const activations[] = {"kernel", "relu", "steps", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
-static const char *const lora_targets[] = {"attention", "all-linear", "experts", NULL};
+static const char *const loaded[] = {"wide", "unsharded", "torch", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
 static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL};
 static const char *const schedules[] = {"gpipe",  "1f1b",     "interleaved", "zb-h1",
@@ -218,7 +218,7 @@ const lk_field lk_job_fields[] = {
 	{FIELD("project_bias", BOOL, model.tower.project.bias), JOB},
 	{CHOICE(task, tasks), JOB},
 	{INT(lora_rank), JOB},
-	{CHOICE(lora_targets, lora_targets), JOB},
+	{FIELD("lora_targets", TEXT, lora_targets), JOB},
 	{REAL(lora_dropout), JOB},
 	{BOOL(narrow_base), JOB},
 	{CHOICE(base, lk_base_names), JOB},
@@ -260,6 +260,7 @@ const lk_field lk_job_fields[] = {
 	{CHOICE(muon_tp, lk_muon_tp_names), JOB},
 	{CHOICE(state_dtype, dtypes), JOB},
 	{SWITCH(master_weights), JOB},
+	{CHOICE(loaded, loaded), JOB},
 	{SWITCH(fp32_grads), JOB},
 	{SWITCH(grad_reduce_fp32), JOB},
 	{SAID(recompute, recomputes), LAYOUT},

@@ -63,18 +63,22 @@ static const char *example_lines(lk_arena *arena, const char *at) {
 	return out;
 }
 
-/* Whether a call's word is the script, or one. */
-static bool example_names(const char *word, const char *script) {
-	const char *slash = strrchr(script, '/'), *own = slash != NULL ? slash + 1 : script;
-	const char *last = strrchr(word, '/');
-	return strcmp(last != NULL ? last + 1 : word, own) == 0;
-}
-
 static bool example_is_script(const char *word) {
 	static const char *const endings[] = {".sh", ".sbatch", ".slurm", ".sub"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (lk_ends_in(word, endings[i])) return true;
 	return false;
+}
+
+/* Whether a call is one of the script; one that was pasted has no name, and a call that leaves
+ * nothing open is its. */
+static bool example_is_own(const char *called, const lk_words *args, const char *script) {
+	const char *slash = strrchr(script, '/'), *own = slash != NULL ? slash + 1 : script;
+	const char *last = strrchr(called, '/');
+	bool whole = true;
+	for (size_t i = 0; i < args->count; i++) whole &= args->at[i].unknown == NULL;
+	if (!example_is_script(own)) return whole;
+	return strcmp(last != NULL ? last + 1 : called, own) == 0;
 }
 
 /* The arguments of a call, which are blanks apart; *called is the script, NULL where the text is no
@@ -150,7 +154,7 @@ lk_status lk_script_example(lk_shell *shell, const char *text) {
 			status = whole != NULL ? example_call(shell, whole, line, &args, &called)
 			                       : lk_oom(shell->err);
 		}
-		bool own = status == LK_OK && called != NULL && example_names(called, shell->where);
+		bool own = status == LK_OK && called != NULL && example_is_own(called, &args, shell->where);
 		if (own && args.count > 0) status = example_take(shell, &args, line);
 		if (own) other.count = 0;
 		if (own) break;

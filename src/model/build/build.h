@@ -241,19 +241,18 @@ void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight);
 void lk_build_moe_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight);
 
-/* build_adapter.c: low-rank adapters alongside a frozen projection [k -> n], which is so many
- * products of a network's code; nothing without adapters. `at_hand`: what it reads is kept by
- * others. The second adds them where the job adapts at least so much. */
+/* build_adapter.c: low-rank adapters alongside frozen projections that read one tensor, k wide;
+ * nothing without adapters. `at_hand`: what they read is kept by others. */
 typedef struct lk_adapter {
-	double rows, n, k;
-	int products;
+	double rows, k;
+	lk_reader readers[3]; /* of part 0: none */
 	bool at_hand;
-	bool shared; /* another adapter reads the same tensor */
+	bool experts; /* of routed experts */
+	bool shared;  /* another adapter reads the same tensor */
 } lk_adapter;
 /* Whether what products of the frozen base read is held until the next loss. */
 bool lk_build_holds_inputs(const lk_builder *builder);
 void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward);
-void lk_build_adapter_of(lk_builder *builder, lk_lora_targets least, lk_adapter of, bool backward);
 
 /* The operations of a mixer between the layer's normed input and its output before the residual
  * sum: one file, one row of the table in build_mixer.c. */

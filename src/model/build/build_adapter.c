@@ -25,21 +25,21 @@ static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
 /* What an adapter keeps for its gradients: what its first product reads, which dropout makes anew
  * for each with a mask of a byte (PEFT, tuners/lora/layer.py, Linear.forward), unless it is kept
  * already; and what its second product reads. */
-static double adapter_kept(const lk_builder *builder, lk_adapter of) {
+static double adapter_kept(const lk_builder *builder, lk_adapter of, int products) {
 	double read = builder->bytes * of.k, second = builder->bytes * builder->job->lora_rank;
-	if (builder->job->lora_dropout > 0) read = of.products * (builder->bytes + 1) * of.k;
+	if (builder->job->lora_dropout > 0) read = products * (builder->bytes + 1) * of.k;
 	else if (of.at_hand) read = 0;
-	return of.rows * (read + of.products * second);
+	return of.rows * (read + products * second);
 }
 
-static void adapter_products(lk_builder *builder, lk_adapter of, bool backward) {
-	double r = builder->job->lora_rank;
-	lk_build_gemm(builder, "adapter_a", of.rows, r, of.k);
-	lk_build_gemm(builder, "adapter_b", of.rows, of.n, r);
-	if (builder->job->dora) magnitudes(builder, of.n, of.k, backward);
+static void adapter_products(lk_builder *builder, lk_adapter of, lk_adapted beside, bool backward) {
+	double r = builder->job->lora_rank, all = beside.products * r;
+	lk_build_gemm(builder, "adapter_a", of.rows, all, of.k);
+	lk_build_gemm(builder, "adapter_b", of.rows, beside.out, r);
+	if (builder->job->dora) magnitudes(builder, beside.out, of.k, backward);
 	if (!backward) return;
-	lk_build_gemm(builder, "adapter_a_grad", r, of.k, of.rows);
-	lk_build_gemm(builder, "adapter_b_grad", of.n, r, of.rows);
+	lk_build_gemm(builder, "adapter_a_grad", all, of.k, of.rows);
+	lk_build_gemm(builder, "adapter_b_grad", beside.out, r, of.rows);
 }
 
 /* What products of a narrow base keep of their input beyond others'
@@ -60,25 +60,22 @@ static void keep_what_is_read(lk_builder *builder, lk_adapter of, bool adapted, 
 	else lk_build_release(builder, kept, LK_OWN_ACTIVATIONS);
 }
 
-static void build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
-	bool drops = builder->job->lora_dropout > 0;
-	double passes = of.products * (2 * builder->bytes + 1) * of.rows * of.k;
+void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
+	const lk_job *job = builder->job;
+	lk_adapted beside = {0};
+	if (!of.experts || (job->adapted & LK_ADAPT_EXPERTS))
+		beside = lk_job_adapted(job, of.readers, 3);
+	keep_what_is_read(builder, of, beside.products > 0, backward);
+	if (beside.products == 0 || builder->train_base) return;
+	double passes = beside.products * (2 * builder->bytes + 1) * of.rows * of.k,
+		   kept = adapter_kept(builder, of, beside.products);
+	bool drops = job->lora_dropout > 0;
 	if (drops && !backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "adapter_dropout", passes);
-	adapter_products(builder, of, backward);
+	adapter_products(builder, of, beside, backward);
 	if (drops && backward)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "adapter_dropout_grad", passes);
-	if (backward) lk_build_release(builder, adapter_kept(builder, of), LK_OWN_ACTIVATIONS);
-	else lk_build_save(builder, adapter_kept(builder, of), LK_OWN_ACTIVATIONS);
-}
-
-void lk_build_adapter_of(lk_builder *builder, lk_lora_targets least, lk_adapter of, bool backward) {
-	bool adapted = builder->job->lora_targets >= least;
-	keep_what_is_read(builder, of, adapted, backward);
-	if (adapted && !builder->train_base) build_adapter(builder, of, backward);
-}
-
-void lk_build_adapter(lk_builder *builder, lk_adapter of, bool backward) {
-	lk_build_adapter_of(builder, LK_LORA_ATTENTION, of, backward);
+	if (backward) lk_build_release(builder, kept, LK_OWN_ACTIVATIONS);
+	else lk_build_save(builder, kept, LK_OWN_ACTIVATIONS);
 }
 
 bool lk_build_holds_inputs(const lk_builder *builder) {

@@ -339,20 +339,36 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	                backward);
 }
 
-/* The adapters of queries, keys and values, and of the output. What they read is kept for the norm
- * and by the core. */
-static lk_adapter qkv_adapter(const lk_builder *builder, struct lk_widths w) {
-	return (lk_adapter){.rows = builder->tokens,
-	                    .n = w.q + w.kv,
-	                    .k = lk_model_attention_inputs(builder->model),
-	                    .products = lk_job_runs_as_written(builder->job) ? 3 : 1,
-	                    .at_hand = true};
+/* The adapters of queries, keys and values, which latent attention and low ranks make in two steps,
+ * and of the output. What they read is kept for the norm and by the core. */
+static void adapt_inputs(lk_builder *builder, struct lk_widths w, bool backward) {
+	const lk_model *model = builder->model;
+	double low = model->q_lora, q = w.q + w.gate, score = w.kv * w.score / (w.score + w.value);
+	bool latent = model->attention == LK_ATTN_MLA;
+	lk_adapter of = {.rows = builder->tokens,
+	                 .k = lk_model_attention_inputs(model),
+	                 .readers = {{LK_ADAPT_QUERY, low > 0 ? low : q},
+	                             {LK_ADAPT_KEY, score},
+	                             {LK_ADAPT_VALUE, w.kv - score}},
+	                 .at_hand = true};
+	if (latent) {
+		of.readers[1] =
+			(lk_reader){LK_ADAPT_KEY | LK_ADAPT_VALUE, (double)model->kv_lora + model->qk_rope};
+		of.readers[2] = (lk_reader){0};
+	}
+	lk_build_adapter(builder, of, backward);
+	of.readers[1] = of.readers[2] = (lk_reader){0};
+	of.readers[0].out = q;
+	of.k = low;
+	if (low > 0) lk_build_adapter(builder, of, backward);
+	of.readers[0] = (lk_reader){LK_ADAPT_KEY | LK_ADAPT_VALUE, w.kv};
+	of.k = model->kv_lora;
+	if (latent) lk_build_adapter(builder, of, backward);
 }
 static lk_adapter out_adapter(const lk_builder *builder, struct lk_widths w) {
 	return (lk_adapter){.rows = builder->tokens,
-	                    .n = builder->model->hidden,
 	                    .k = w.v,
-	                    .products = 1,
+	                    .readers = {{LK_ADAPT_OUT, builder->model->hidden}},
 	                    .at_hand = true};
 }
 
@@ -472,7 +488,7 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
 	else raise_queries(builder, w);
 	lk_build_save(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
-	lk_build_adapter(builder, qkv_adapter(builder, w), false);
+	adapt_inputs(builder, w, false);
 	place_heads(builder, shape, w);
 	double before = builder->saved;
 	core(builder, shape, w, false);
@@ -526,7 +542,7 @@ void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shap
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_heads_grad",
 			                2 * builder->bytes * builder->tokens * (w.q + w.kv) / 2);
 		if (!shape->across) positions(builder, shape, w, true);
-		lk_build_adapter(builder, qkv_adapter(builder, w), true);
+		adapt_inputs(builder, w, true);
 	}
 	if (weight && builder->model->qkv_bias)
 		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, w.q + w.kv);

@@ -58,22 +58,29 @@ static void mlp_norm(lk_builder *builder) {
 static lk_adapter up_adapter(const lk_builder *builder, double rows, double up, double hidden) {
 	const lk_model *model = builder->model;
 	bool shared = model->parallel_residual && model->norms_per_layer == 1;
-	return (lk_adapter){.rows = rows,
-	                    .n = up,
-	                    .k = hidden,
-	                    .products = mlp_readers(builder),
-	                    .at_hand = shared,
-	                    .shared = shared};
+	lk_adapter of = {.rows = rows,
+	                 .k = hidden,
+	                 .readers = {{LK_ADAPT_UP, up}},
+	                 .at_hand = shared,
+	                 .shared = shared};
+	if (!model->gated) return of;
+	of.readers[0].out = up / 2;
+	of.readers[1] = (lk_reader){LK_ADAPT_GATE, up / 2};
+	return of;
 }
 static lk_adapter down_adapter(double rows, double hidden, double inner) {
-	return (lk_adapter){.rows = rows, .n = hidden, .k = inner, .products = 1};
+	return (lk_adapter){.rows = rows, .k = inner, .readers = {{LK_ADAPT_DOWN, hidden}}};
+}
+/* Of routed experts. */
+static void experts_adapter(lk_builder *builder, lk_adapter of, bool backward) {
+	of.experts = true;
+	lk_build_adapter(builder, of, backward);
 }
 
 static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	double h = builder->model->hidden;
 	lk_build_gemm(builder, "mlp_up", builder->tokens, w.up, h);
-	lk_build_adapter_of(builder, LK_LORA_LINEAR, up_adapter(builder, builder->tokens, w.up, h),
-	                    false);
+	lk_build_adapter(builder, up_adapter(builder, builder->tokens, w.up, h), false);
 	if (builder->eager)
 		lk_build_activation(builder, "activation", builder->tokens * w.inner, false);
 	else if (!builder->job->fused_kernels)
@@ -83,7 +90,7 @@ static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	if (builder->job->fused_kernels) lk_build_transpose_narrow(builder, builder->tokens * w.inner);
 	else lk_build_quantize(builder, builder->tokens * w.inner);
 	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
-	lk_build_adapter_of(builder, LK_LORA_LINEAR, down_adapter(builder->tokens, h, w.inner), false);
+	lk_build_adapter(builder, down_adapter(builder->tokens, h, w.inner), false);
 }
 
 /* Output gradients of both products, which a split backward keeps for its weight pass. */
@@ -99,8 +106,7 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 		lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
-		lk_build_adapter_of(builder, LK_LORA_LINEAR, down_adapter(builder->tokens, h, w.inner),
-		                    true);
+		lk_build_adapter(builder, down_adapter(builder->tokens, h, w.inner), true);
 		/* fused: the kernel that casts the gradient, or the product's epilogue, also reads the
 		 * activation's input */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
@@ -120,9 +126,7 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 			lk_build_release(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
 		else lk_build_release(builder, up_saved(builder, w), LK_OWN_ACTIVATIONS);
 	}
-	if (input)
-		lk_build_adapter_of(builder, LK_LORA_LINEAR, up_adapter(builder, builder->tokens, w.up, h),
-		                    true);
+	if (input) lk_build_adapter(builder, up_adapter(builder, builder->tokens, w.up, h), true);
 	if (weight && builder->model->mlp_bias)
 		lk_build_bias_grad(builder, "mlp_up_bias_grad", builder->tokens, w.up);
 	lk_build_column_backward(builder, "mlp_up_grad", w.up, h, input, weight);
@@ -405,14 +409,13 @@ static void experts_forward(lk_builder *builder, struct lk_moe_size z) {
 	double rows = z.routed / z.local;
 	quantize_arrived(builder, z);
 	experts_gemm(builder, "experts_up", rows, z.up, z.hidden, z.local);
-	lk_build_adapter_of(builder, LK_LORA_EXPERTS, up_adapter(builder, z.routed, z.up, z.hidden),
-	                    false);
+	experts_adapter(builder, up_adapter(builder, z.routed, z.up, z.hidden), false);
 	bool fused = experts_fused(builder);
 	if (!fused) activate_experts(builder, z);
 	lk_build_save(builder, moe_saved(builder, z), LK_OWN_ACTIVATIONS);
 	if (!fused) lk_build_quantize(builder, z.routed * z.inner);
 	experts_gemm(builder, "experts_down", rows, z.hidden, z.inner, z.local);
-	lk_build_adapter_of(builder, LK_LORA_EXPERTS, down_adapter(z.routed, z.hidden, z.inner), false);
+	experts_adapter(builder, down_adapter(z.routed, z.hidden, z.inner), false);
 	if (lk_build_runs_again(builder, LK_MODULE_MOE_ACT))
 		lk_build_release(builder, activated_saved(builder, z), LK_OWN_ACTIVATIONS);
 	experts_memory(builder, "expert_bias", weighed_bias_bytes(builder, z, 6));
@@ -510,7 +513,7 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) quantize_arrived(builder, z);
 	if (weight && arrives_narrow(builder)) lk_build_transpose_narrow(builder, 2 * z.routed * h);
 	if (input) {
-		lk_build_adapter_of(builder, LK_LORA_EXPERTS, down_adapter(z.routed, h, z.inner), true);
+		experts_adapter(builder, down_adapter(z.routed, h, z.inner), true);
 		experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	}
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
@@ -528,7 +531,7 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 		lk_build_bias_grad(builder, "experts_up_bias_grad", z.routed, z.up);
 	if (input && !fused) lk_build_quantize(builder, z.routed * z.up);
 	if (input) {
-		lk_build_adapter_of(builder, LK_LORA_EXPERTS, up_adapter(builder, z.routed, z.up, h), true);
+		experts_adapter(builder, up_adapter(builder, z.routed, z.up, h), true);
 		experts_gemm(builder, "experts_up_grad", rows, h, z.up, z.local);
 	}
 	if (weight) experts_gemm(builder, "weight_grad", z.up, h, rows, z.local);

@@ -383,6 +383,20 @@ static void fill_update(lk_job *job) {
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
 }
 
+static void fill_adapters(lk_job *job) {
+	int parts = *job->lora_targets ? lk_adapters_find(job->lora_targets) : LK_ADAPT_ATTENTION;
+	if (job->model.experts == 0) parts &= ~LK_ADAPT_EXPERTS;
+	lk_fill_int(&job->lora_rank, 16);
+	job->adapted = parts;
+	if (parts) lk_adapters_name(parts, job->lora_targets, sizeof job->lora_targets);
+}
+
+bool lk_job_keeps_loaded(const lk_job *job) {
+	if (job->loaded == LK_LOADED_WIDE || !lk_job_sixteen_bit(job)) return false;
+	if (lk_job_uses_deepspeed(job) || lk_job_like_megatron(job)) return false;
+	return job->loaded == LK_LOADED_TORCH || job->sharding == LK_SHARD_NONE;
+}
+
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
@@ -392,6 +406,9 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->sequence_parallel, job->tp > 1 && even);
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
+	if (lk_job_keeps_loaded(job) && !job->state_said && job->state_dtype == LK_FP32)
+		job->state_dtype = LK_BF16;
+	if (lk_job_keeps_loaded(job)) fill_switch(&job->master_weights, false);
 	fill_switch(&job->master_weights, true);
 	if (!lk_job_runs_as_written(job)) job->eager = LK_OFF;
 	fill_switch(&job->eager, !job->compile);
@@ -415,7 +432,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);
 	fill_switch(&job->fused_cross_entropy, features->fused_loss && job->loss == LK_LOSS_LOGITS);
 	fill_switch(&job->defer_head_gradient, false);
-	if (job->task == LK_TASK_LORA) lk_fill_int(&job->lora_rank, 16);
+	if (job->task == LK_TASK_LORA) fill_adapters(job);
 	if (job->moe_imbalance == 0) job->moe_imbalance = 1.1;
 	if (job->optimizer == LK_OPT_MUON) lk_fill_int(&job->muon_steps, 5);
 	lk_fill_int(&job->max_connections, 8);

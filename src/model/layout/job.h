@@ -22,11 +22,27 @@ enum {
 /* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
 /* Linear layers with adapters. PEFT's all-linear leaves out experts that are one tensor, as in
  * transformers from 5 on; Megatron-LM's grouped products have adapters. */
-typedef enum lk_lora_targets {
-	LK_LORA_ATTENTION,
-	LK_LORA_LINEAR,  /* and the MLP, or the shared experts */
-	LK_LORA_EXPERTS, /* and the routed experts */
-} lk_lora_targets;
+/* Weights that a program loads in 16 bits, and trains as they are, moments too. */
+typedef enum lk_loaded {
+	LK_LOADED_WIDE,      /* none: they are widened */
+	LK_LOADED_UNSHARDED, /* FSDP widens them, as accelerate does, and DeepSpeed */
+	LK_LOADED_TORCH      /* DeepSpeed alone does */
+} lk_loaded;
+
+/* Linear layers with adapters, as bits. */
+enum {
+	LK_ADAPT_QUERY = 1,
+	LK_ADAPT_KEY = 2,
+	LK_ADAPT_VALUE = 4,
+	LK_ADAPT_OUT = 8,
+	LK_ADAPT_ATTENTION = 15,
+	LK_ADAPT_GATE = 16, /* of MLPs and shared experts */
+	LK_ADAPT_UP = 32,
+	LK_ADAPT_DOWN = 64,
+	LK_ADAPT_MLP = 112,
+	LK_ADAPT_LINEAR = 127,
+	LK_ADAPT_EXPERTS = 128 /* what is adapted of MLPs, also of routed experts */
+};
 
 typedef struct lk_job {
 	lk_model model;
@@ -87,8 +103,11 @@ typedef struct lk_job {
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
 	bool muon_syrk; /* compute half of each gram matrix, as it is symmetric */
 	lk_muon_tp muon_tp;
-	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
-	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */
+	lk_dtype state_dtype; /* of the optimizer's moments; LK_FP32 */
+	bool state_said;      /* else as `loaded` has them */
+	lk_switch
+		master_weights; /* fp32 copy of 16-bit weights; default on, but as `loaded` has them */
+	lk_loaded loaded;
 	lk_switch fp32_grads; /* main gradients in fp32 (Megatron); off for FSDP's bf16 accumulation */
 	lk_switch grad_reduce_fp32; /* gradients travel in fp32; default: off */
 
@@ -161,13 +180,14 @@ typedef struct lk_job {
 	bool compile;           /* torch.compile: element-wise operations are fused */
 	lk_switch ragged;       /* sequences differ in length, up to `seq`, neither packed nor padded;
 	                           default off */
-	lk_switch eager;     /* element-wise operations run one by one, as in Hugging Face's networks;
+	lk_switch eager;       /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
-	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	lk_lora_targets lora_targets;
-	double lora_dropout;  /* share of what adapters read that is dropped */
-	char alloc_conf[160]; /* PYTORCH_CUDA_ALLOC_CONF; "" not stated */
-	char nccl[256];       /* release and environment of NCCL (cost/collective); "" not stated */
+	int max_connections;   /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char lora_targets[64]; /* "attention" (default), "all-linear", "experts", "q_proj+v_proj" */
+	int adapted;           /* the same as bits; derived */
+	double lora_dropout;   /* share of what adapters read that is dropped */
+	char alloc_conf[160];  /* PYTORCH_CUDA_ALLOC_CONF; "" not stated */
+	char nccl[256];        /* release and environment of NCCL (cost/collective); "" not stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software whose features apply; default: `stack` */
 	char release[16];  /* release of the stack, "26.04"; "" the newest */
@@ -240,6 +260,14 @@ static inline bool lk_job_autocasts(const lk_job *job) {
 	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
 	       job->task != LK_TASK_LORA && lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
 }
+
+/* Whether weights and moments stay in the 16 bits in which they are loaded. */
+bool lk_job_keeps_loaded(const lk_job *job);
+
+/* Linear layers of a list of names, "q_proj,v_proj", "attention", as bits; 0: none or unknown ones.
+ * The second writes a job's words for them, at most 64 bytes. */
+int lk_adapters_find(const char *names);
+void lk_adapters_name(int parts, char *out, size_t size);
 
 /* Whether the graph lists every pass over memory. */
 static inline bool lk_job_lists_passes(const lk_job *job) {

@@ -308,6 +308,10 @@ static lk_status check_convnet(const lk_job *job, lk_error *err) {
 /* Adapters are on the projections of attention. */
 static lk_status check_adapters(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
+	if (*job->lora_targets && !lk_adapters_find(job->lora_targets)) {
+		lk_fail(err, LK_ERR_INPUT, "--lora-targets", "\"%.64s\" is unknown", job->lora_targets);
+		return lk_hint(err, "use attention, all-linear or experts, or names: q_proj+v_proj");
+	}
 	if (job->task != LK_TASK_LORA || !model->order[0] ||
 	    (lk_model_mixers(model) & LK_MIXER_ATTENTION))
 		return LK_OK;

@@ -1,5 +1,6 @@
-/* job_modules.c: the parts of a layer that selective recomputation runs again, by the names and
- * rules of Megatron-LM (megatron/core/transformer/transformer_config.py, transformer_layer.py). */
+/* job_modules.c: parts of a layer by name: those that selective recomputation runs again, by the
+ * rules of Megatron-LM (megatron/core/transformer/transformer_config.py, transformer_layer.py), and
+ * those that have low-rank adapters. */
 #include "model/layout/job.h"
 
 #include <stdio.h>
@@ -131,4 +132,116 @@ lk_status lk_job_check_modules(const lk_job *job, lk_error *err) {
 		return lk_hint(err, "leave the module out");
 	}
 	return LK_OK;
+}
+
+/* ---- adapters ---- */
+
+/* Projections are named as in Hugging Face's code; other codes' names are those of the table. */
+enum { QKV = LK_ADAPT_QUERY | LK_ADAPT_KEY | LK_ADAPT_VALUE, KV = LK_ADAPT_KEY | LK_ADAPT_VALUE };
+
+/* The first names of bits are those that are written. */
+static const struct adapter_name {
+	const char *name;
+	int parts;
+} adapter_names[] = {
+	{"attention", LK_ADAPT_ATTENTION},
+	{"all-linear", LK_ADAPT_LINEAR},
+	{"experts", LK_ADAPT_LINEAR | LK_ADAPT_EXPERTS},
+	{"q_proj", LK_ADAPT_QUERY},
+	{"k_proj", LK_ADAPT_KEY},
+	{"v_proj", LK_ADAPT_VALUE},
+	{"o_proj", LK_ADAPT_OUT},
+	{"gate_proj", LK_ADAPT_GATE},
+	{"up_proj", LK_ADAPT_UP},
+	{"down_proj", LK_ADAPT_DOWN},
+	{"linear_fc1", LK_ADAPT_GATE | LK_ADAPT_UP | LK_ADAPT_EXPERTS}, /* Megatron-LM */
+	{"linear_fc2", LK_ADAPT_DOWN | LK_ADAPT_EXPERTS},
+	{"self_attn", LK_ADAPT_ATTENTION},
+	{"mlp", LK_ADAPT_MLP},
+	{"qkv_proj", QKV},
+	{"W_pack", QKV},
+	{"c_attn", QKV},
+	{"query_key_value", QKV},
+	{"Wqkv", QKV},
+	{"qkv", QKV},
+	{"linear_qkv", QKV},
+	{"wq", LK_ADAPT_QUERY},
+	{"query", LK_ADAPT_QUERY},
+	{"to_q", LK_ADAPT_QUERY},
+	{"q_lin", LK_ADAPT_QUERY},
+	{"q_a_proj", LK_ADAPT_QUERY},
+	{"q_b_proj", LK_ADAPT_QUERY},
+	{"wk", LK_ADAPT_KEY},
+	{"key", LK_ADAPT_KEY},
+	{"to_k", LK_ADAPT_KEY},
+	{"wv", LK_ADAPT_VALUE},
+	{"value", LK_ADAPT_VALUE},
+	{"to_v", LK_ADAPT_VALUE},
+	{"v_lin", LK_ADAPT_VALUE},
+	{"kv_a_proj_with_mqa", KV},
+	{"kv_b_proj", KV},
+	{"wo", LK_ADAPT_OUT},
+	{"out_proj", LK_ADAPT_OUT},
+	{"output_proj", LK_ADAPT_OUT},
+	{"to_out", LK_ADAPT_OUT},
+	{"linear_proj", LK_ADAPT_OUT},
+	{"gate_up_proj", LK_ADAPT_GATE | LK_ADAPT_UP},
+	{"w1", LK_ADAPT_GATE},
+	{"w3", LK_ADAPT_UP},
+	{"fc1", LK_ADAPT_UP},
+	{"c_fc", LK_ADAPT_UP},
+	{"dense_h_to_4h", LK_ADAPT_UP},
+	{"w2", LK_ADAPT_DOWN},
+	{"fc2", LK_ADAPT_DOWN},
+	{"dense_4h_to_h", LK_ADAPT_DOWN},
+};
+enum {
+	ADAPTER_NAMES = sizeof adapter_names / sizeof *adapter_names,
+	SETS = 3,
+	ROUTED = 10,
+	WRITTEN = 12
+};
+
+/* The parts of a name, "q_proj" or "model.layers.*.self_attn.q_proj"; 0: it is unknown. */
+static int adapter_parts(const char *name, size_t length) {
+	for (size_t i = length; i-- > 0;)
+		if (name[i] == '.' || name[i] == '*') {
+			name += i + 1;
+			length -= i + 1;
+			break;
+		}
+	for (int i = 0; i < ADAPTER_NAMES; i++)
+		if (strlen(adapter_names[i].name) == length &&
+		    memcmp(adapter_names[i].name, name, length) == 0)
+			return adapter_names[i].parts;
+	return 0;
+}
+
+int lk_adapters_find(const char *names) {
+	static const char between[] = ", +[]'\"";
+	int parts = 0;
+	for (names += strspn(names, between); *names; names += strspn(names, between)) {
+		size_t length = strcspn(names, between);
+		int found = adapter_parts(names, length);
+		if (!found) return 0;
+		parts |= found;
+		names += length;
+	}
+	return parts;
+}
+
+void lk_adapters_name(int parts, char *out, size_t size) {
+	lk_text text = lk_text_begin(out, size);
+	for (int i = 0; i < SETS; i++)
+		if (parts == adapter_names[i].parts) {
+			lk_text_add(&text, "%s", adapter_names[i].name);
+			return;
+		}
+	bool routed = parts & LK_ADAPT_EXPERTS;
+	for (int i = SETS; i < WRITTEN; i++) {
+		int of = adapter_names[i].parts & ~LK_ADAPT_EXPERTS;
+		bool written = (of & LK_ADAPT_MLP) == 0 || routed == (i >= ROUTED);
+		if ((parts & of) && written)
+			lk_text_add(&text, "%s%s", text.used ? "+" : "", adapter_names[i].name);
+	}
 }

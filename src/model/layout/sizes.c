@@ -15,38 +15,76 @@ static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
 }
 
-/* Parameters of low-rank pairs on the products of an MLP of this width: rank * (in + out) each. */
-static double lora_mlp_params(const lk_job *job, double ffn) {
-	int inputs = job->model.gated ? 2 : 1;
-	return job->lora_rank * (inputs + 1) * (job->model.hidden + ffn);
+/* ---- adapters ----
+ *
+ * rank * (inputs + outputs) parameters for each product (LoRA, arXiv 2106.09685), and a magnitude
+ * for each output (DoRA, arXiv 2402.09353). Where one product makes queries, keys and values, or
+ * gate and input of an MLP, as in Megatron-LM, one adapter is beside it. */
+
+enum { ADAPT_KV = LK_ADAPT_KEY | LK_ADAPT_VALUE };
+
+lk_adapted lk_job_adapted(const lk_job *job, const lk_reader *readers, int count) {
+	lk_adapted sum = {0};
+	for (int i = 0; i < count; i++) {
+		if (!(job->adapted & readers[i].part)) continue;
+		sum.out += readers[i].out;
+		sum.products++;
+	}
+	if (sum.products > 1 && !lk_job_runs_as_written(job)) sum.products = 1;
+	return sum;
 }
 
-/* Of the dense MLP of a layer, or of its shared experts; and of its experts on this rank. */
-static void lora_elsewhere(const lk_job *job, int layer, lk_rank_params *r) {
+/* Parameters of the adapters of products that read one tensor. */
+static double adapter_params(const lk_job *job, double in, const lk_reader *readers, int count) {
+	lk_adapted of = lk_job_adapted(job, readers, count);
+	return job->lora_rank * (of.products * in + of.out) + (job->dora ? of.out : 0);
+}
+
+/* Of queries, keys and values, which latent attention makes in two steps, and of the output. */
+static double adapter_attention(const lk_job *job, int layer) {
 	const lk_model *model = &job->model;
 	lk_layer of = lk_model_layer(model, layer);
-	bool experts = of.ffn == LK_FFN_EXPERTS;
-	double ffn = 0;
-	if (job->lora_targets < LK_LORA_LINEAR) return;
-	if (of.ffn == LK_FFN_DENSE) ffn = lk_layer_ffn(model, &of);
-	else if (experts) ffn = model->shared_ffn;
-	if (ffn > 0) r->trained_dense += lora_mlp_params(job, ffn) / job->tp;
-	if (experts && job->lora_targets == LK_LORA_EXPERTS)
-		r->trained_experts += model->experts * lora_mlp_params(job, model->expert_ffn) /
-		                      ((double)lk_job_ep(job) * lk_job_etp(job));
+	bool latent = model->attention == LK_ATTN_MLA;
+	double in = lk_model_attention_inputs(model), low = model->q_lora, heads = model->heads,
+		   values = heads * lk_model_value_dim(model), groups = lk_model_kv_heads(model, of.window),
+		   q = latent ? heads * (model->qk_nope + model->qk_rope)
+	                  : heads * model->head_dim * (model->output_gate ? 2 : 1);
+	lk_reader first[] = {{LK_ADAPT_QUERY, low > 0 ? low : q},
+	                     {LK_ADAPT_KEY, groups * model->head_dim},
+	                     {LK_ADAPT_VALUE, groups * lk_model_value_dim(model)}};
+	if (latent) first[1] = (lk_reader){ADAPT_KV, (double)model->kv_lora + model->qk_rope};
+	double sum = adapter_params(job, in, first, latent ? 2 : 3);
+	if (low > 0) sum += adapter_params(job, low, &(lk_reader){LK_ADAPT_QUERY, q}, 1);
+	if (latent)
+		sum += adapter_params(job, model->kv_lora,
+		                      &(lk_reader){ADAPT_KV, heads * (model->qk_nope + model->v_dim)}, 1);
+	return sum + adapter_params(job, values, &(lk_reader){LK_ADAPT_OUT, model->hidden}, 1);
 }
 
-/* Low-rank pairs on the attention projections: rank * (in + out) each, 1/TP on each rank. */
-static double lora_params(const lk_job *job, int layer) {
-	const lk_model *model = &job->model;
-	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION) ||
-	    lk_model_reuses(model, layer))
-		return 0;
-	double in = lk_model_attention_inputs(model), q = (double)model->heads * model->head_dim,
-		   kv = (double)model->kv_heads * model->head_dim;
-	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one per output */
-	return (job->lora_rank * ((in + q + 2 * kv) + (q + model->hidden)) + magnitudes) / job->tp;
+static double adapter_mlp(const lk_job *job, double hidden, double ffn) {
+	lk_reader first[] = {{LK_ADAPT_UP, ffn}, {LK_ADAPT_GATE, ffn}};
+	return adapter_params(job, hidden, first, job->model.gated ? 2 : 1) +
+	       adapter_params(job, ffn, &(lk_reader){LK_ADAPT_DOWN, hidden}, 1);
 }
+
+void lk_adapters_params(const lk_job *job, int layer, double *dense, double *experts) {
+	const lk_model *model = &job->model;
+	lk_layer of = lk_model_layer(model, layer);
+	bool attends = (of.mixers & LK_MIXER_ATTENTION) && !lk_model_reuses(model, layer);
+	bool crosses = model->network == LK_NET_ENCDEC && layer >= model->layers,
+		 routes = of.ffn == LK_FFN_EXPERTS;
+	double ffn = routes ? model->shared_ffn : 0;
+	if (of.ffn == LK_FFN_DENSE) ffn = lk_layer_ffn(model, &of);
+	LK_ASSERT(job->tp > 0);
+	*dense = *experts = 0;
+	if (attends) *dense = adapter_attention(job, layer) * (crosses ? 2 : 1) / job->tp;
+	if (ffn > 0) *dense += adapter_mlp(job, model->hidden, ffn) / job->tp;
+	if (routes && (job->adapted & LK_ADAPT_EXPERTS))
+		*experts = model->experts * adapter_mlp(job, model->hidden, model->expert_ffn) /
+		           ((double)lk_job_ep(job) * lk_job_etp(job));
+}
+
+/* ---- layers and ends ---- */
 
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 	lk_layer_params p = lk_model_layer_params(&job->model, layer);
@@ -55,9 +93,9 @@ lk_rank_params lk_sizes_layer(const lk_job *job, int layer) {
 		.dense = (p.attention + p.mlp) / job->tp + p.router + p.norms,
 		.experts = p.experts / (ep * etp),
 	};
-	r.trained_dense = lora(job) ? lora_params(job, layer) : r.dense;
-	r.trained_experts = lora(job) ? 0 : r.experts;
-	if (lora(job)) lora_elsewhere(job, layer, &r);
+	r.trained_dense = r.dense;
+	r.trained_experts = r.experts;
+	if (lora(job)) lk_adapters_params(job, layer, &r.trained_dense, &r.trained_experts);
 	if (job->model.network == LK_NET_CONV) {
 		lk_conv_unit unit = lk_convnet_unit(&job->model, layer);
 		r.tensors = lk_convnet_unit_tensors(&job->model, &unit);

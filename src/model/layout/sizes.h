@@ -28,6 +28,20 @@ int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
 
 void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part);
 
+/* A product [in -> out] of a projection, or of several that read one tensor. */
+typedef struct lk_reader {
+	int part; /* LK_ADAPT_QUERY, ... */
+	double out;
+} lk_reader;
+typedef struct lk_adapted {
+	int products; /* that adapters are beside */
+	double out;
+} lk_adapted;
+/* What the job adapts of products that read one tensor, joined where its software joins them. */
+lk_adapted lk_job_adapted(const lk_job *job, const lk_reader *readers, int count);
+/* Parameters of a layer's adapters on a rank: of what is dense and of its experts. */
+void lk_adapters_params(const lk_job *job, int layer, double *dense, double *experts);
+
 /* Parameters of one layer; of the ends of the network; of all that a stage holds. */
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);

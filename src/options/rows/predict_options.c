@@ -74,7 +74,7 @@ static const lk_option options[] = {
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
 	{TEXT("lora-targets", lora_targets, "LAYERS",
 	 "linear layers with adapters: attention (its projections, default), all-linear (those of "
-	 "MLPs and shared experts too) or experts (all)"), SWEPT},
+	 "MLPs and shared experts too), experts (all), or by name: q_proj+v_proj"), SWEPT},
 	{REAL("lora-dropout", lora_dropout, "SHARE", 0.001, 0.999,
 	 "of what adapters read that is dropped; what is left is kept for each"), SWEPT},
 	TUNING_ROWS,
