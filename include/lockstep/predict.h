@@ -243,7 +243,7 @@ typedef struct lk_stage_memory {
 
 /* From this probability of running out of memory on, a job that fits by its sum is said to be one
  * that may not fit. */
-#define LK_OUT_OF_MEMORY_LIKELY 0.5
+#define LK_OUT_OF_MEMORY_LIKELY 0.4
 
 /* A change that makes the job fit, found by prediction. */
 typedef struct lk_fix {

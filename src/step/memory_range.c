@@ -45,9 +45,9 @@ void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *
 const char *const lk_memory_deciles[LK_MEMORY_DECILES] = {"d1", "d2", "d3", "d4", "d5",
                                                           "d6", "d7", "d8", "d9"};
 
-bool lk_memory_odds_known(lk_memory_odds *out) {
+bool lk_memory_odds_known(const char *variant, lk_memory_odds *out) {
 	const lk_calibration_row *row =
-		lk_calibration_find(lk_calibration_current(), "range", "peak-memory", LK_MEMORY_PYTORCH);
+		lk_calibration_find(lk_calibration_current(), "range", "peak-memory", variant);
 	if (!row) return false;
 	out->rows = row->points;
 	for (int i = 0; i < LK_MEMORY_DECILES; i++) {

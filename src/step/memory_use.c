@@ -96,10 +96,10 @@ static int states_of(const lk_job *job) {
 	return 2 * (layers > 0 ? layers : 1) * (job->sharding == LK_SHARD_ZERO3 ? 1 : 4);
 }
 
-/* Whether the caching allocator is simulated for the job; Megatron-LM's tests are measured as what
- * tensors take. */
+/* Whether the caching allocator is simulated for the job; Megatron-LM's pretraining is measured as
+ * what tensors take. */
 static bool simulates_caching(const lk_job *job) {
-	return !lk_job_like_megatron(job) && lk_job_tokens(job) > 0;
+	return (!lk_job_like_megatron(job) || job->task != LK_TASK_PRETRAIN) && lk_job_tokens(job) > 0;
 }
 
 /* Orders of sequences of differing lengths that are tried, and micro-batches that are shorter than
@@ -132,6 +132,7 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 		.size_count = tensor_sizes(job, (int)stage, sizes),
 		.units = lk_build_shards_layers(job) ? 2 : 0,
 		.states = states_of(job),
+		.vocab = (double)job->padded_vocab / job->tp,
 		.microbatches = job->pp > 1 ? 2 * job->pp + 2
 	                    : ragged    ? 1
 	                                : 2,
@@ -215,13 +216,24 @@ lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster
 	return fullest;
 }
 
-/* How sure it is, from what measured runs held; NULL: not known. */
-static void judge_odds(const lk_memory_odds *odds, lk_stage_use *use) {
-	if (!odds || !(use->reserved > 0)) return;
+/* How sure it is, from what measured runs held. What runs of Megatron-LM's layers held says how far
+ * off the prediction may be; whether they fit follows from the tests of the sum. */
+static void judge_odds(const lk_job *job, lk_stage_use *use) {
+	lk_memory_odds odds;
+	bool megatron = lk_job_like_megatron(job);
+	if (!(use->reserved > 0) || !simulates_caching(job)) return;
+	if (!lk_memory_odds_known(megatron ? LK_MEMORY_TUNED : LK_MEMORY_PYTORCH, &odds)) return;
 	double room = use->usable - use->context - use->nccl;
-	use->reserved_low = use->reserved * exp(fmin(odds->decile[0], 0));
-	use->reserved_high = use->reserved * exp(fmax(odds->decile[LK_MEMORY_DECILES - 1], 0));
-	use->out_of_memory = lk_memory_odds_of(odds, use->reserved, room);
+	use->reserved_low = use->reserved * exp(fmin(odds.decile[0], 0));
+	use->reserved_high = use->reserved * exp(fmax(odds.decile[LK_MEMORY_DECILES - 1], 0));
+	if (!megatron) use->out_of_memory = lk_memory_odds_of(&odds, use->reserved, room);
+}
+
+/* The range of the sum: measured for Megatron-LM's own tests, and for fine-tuning with PyTorch. */
+static lk_memory_band band_of(const lk_job *job) {
+	if (job->model.image > 0 || job->model.tower.layers > 0) return (lk_memory_band){0};
+	if (lk_job_like_megatron(job)) return lk_memory_band_known(lk_memory_class(&job->model));
+	return simulates_caching(job) ? lk_memory_band_known(LK_MEMORY_TENSORS) : (lk_memory_band){0};
 }
 
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool search, lk_step *out,
@@ -231,11 +243,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool searc
 	if (!out->memory) return lk_oom(err);
 	lk_swing *swings = lk_memory_swings(&out->arena, out->graph);
 	if (!swings) return lk_oom(err);
-	lk_memory_band band = {0}; /* measured only for Megatron-LM */
-	if (lk_job_like_megatron(job) && job->model.image == 0 && job->model.tower.layers == 0)
-		band = lk_memory_band_known(lk_memory_class(&job->model));
-	lk_memory_odds odds;
-	bool known = lk_memory_odds_known(&odds);
+	lk_memory_band band = band_of(job);
 	for (int s = 0; s < job->pp; s++) {
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
@@ -246,7 +254,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, bool searc
 		if (simulates_caching(job) && !(search && hopeless))
 			LK_TRY(caching_bytes(job, out->graph, (uint32_t)s, use, err));
 		lk_memory_band_apply(&band, walk.peak, &use->low, &use->high);
-		judge_odds(simulates_caching(job) && known ? &odds : NULL, use);
+		judge_odds(job, use);
 		const lk_stage_use *fullest = &out->memory[out->fullest];
 		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;
 	}

@@ -31,9 +31,17 @@ static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of,
 /* Runs whose whole stack was left out: they represent software with few runs of a kind, or none. */
 static const char unseen_stack[] = "unseen stack";
 
+/* Runs of adapters in Hugging Face's networks, from a table of their own; NULL: none. */
+static const lk_calibration_row *adapters_row(lk_arena *arena, const lk_job *job) {
+	if (job->task != LK_TASK_LORA || !lk_job_runs_as_written(job)) return NULL;
+	return range_class_of(arena, LK_RANGE_ADAPTERS, job->model.experts > 0);
+}
+
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
 	bool experts = job->model.experts > 0;
-	const lk_calibration_row *row = range_class_of(arena, lk_stack_codebase(job->profile), experts);
+	const lk_calibration_row *row = adapters_row(arena, job);
+	if (row) return row;
+	row = range_class_of(arena, lk_stack_codebase(job->profile), experts);
 	if (!row) row = range_class_of(arena, unseen_stack, experts);
 	return row ? row : range_class_of(arena, NULL, experts);
 }
@@ -89,6 +97,7 @@ static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_dev
 	const lk_calibration_row *gpu = range_class_of(arena, device->name, experts);
 	const lk_calibration_row *other = range_class_of(arena, device->name, !experts);
 	*unseen = NULL;
+	if (adapters_row(arena, job)) return out; /* of many GPUs, few of each */
 	if (gpu) {
 		struct sides of = sides_of(gpu, experts);
 		return (struct sides){fmin(out.below, of.below), fmax(out.above, of.above)};
@@ -155,8 +164,9 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	LK_ASSERT(*low <= seconds && seconds <= *high);
 	if (!basis) return;
 	const char *network = job->model.experts > 0 ? "MoE" : "dense";
-	bool own = row && row == range_class_of(arena, lk_stack_codebase(job->profile),
-	                                        job->model.experts > 0);
+	bool own = row && (row == adapters_row(arena, job) ||
+	                   row == range_class_of(arena, lk_stack_codebase(job->profile),
+	                                         job->model.experts > 0));
 	*basis = lk_arena_printf(
 		arena, "errors on %d held-out %s runs%s%s%s%s%s%s", row ? row->points : 0,
 		own ? row->variant : network, own ? "" : " of other software",

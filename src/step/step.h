@@ -108,7 +108,7 @@ static inline bool lk_step_fits(const lk_step *step) {
 	return step->memory[step->fullest].total <= step->usable;
 }
 
-/* Whether more measured runs would run out of memory than not, where that is known. */
+/* Whether many measured runs like it would run out of memory, where that is known. */
 static inline bool lk_step_risky(const lk_step *step) {
 	return step->memory[step->fullest].out_of_memory >= LK_OUT_OF_MEMORY_LIKELY;
 }
@@ -374,15 +374,19 @@ double lk_memory_spread(const lk_stage_use *use, const lk_model *model);
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high);
 
 /* How far what PyTorch's allocator held in measured runs lies from its prediction: deciles of
- * ln(measured / predicted), the row LK_MEMORY_PYTORCH. False: the calibration has none. */
+ * ln(measured / predicted), a row of these. False: the calibration has none. */
 enum { LK_MEMORY_DECILES = 9 };
 extern const char *const lk_memory_deciles[LK_MEMORY_DECILES]; /* their names */
 #define LK_MEMORY_PYTORCH "pytorch"
+#define LK_MEMORY_TUNED   "megatron fine-tuning"
+/* The class of lk_memory_band_known of what tensors take there, and of lk_range_class. */
+#define LK_MEMORY_TENSORS "pytorch tensors"
+#define LK_RANGE_ADAPTERS "adapters"
 typedef struct lk_memory_odds {
 	double decile[LK_MEMORY_DECILES];
 	int rows;
 } lk_memory_odds;
-bool lk_memory_odds_known(lk_memory_odds *out);
+bool lk_memory_odds_known(const char *variant, lk_memory_odds *out);
 /* The share of such runs that hold more than `room` where `predicted` is predicted. */
 double lk_memory_odds_of(const lk_memory_odds *odds, double predicted, double room);
 

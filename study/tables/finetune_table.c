@@ -46,6 +46,7 @@ enum {
 	TOKENS,
 	TIME_VALID,
 	CONTEXT,
+	NOTE,
 	SUSPECT,
 	COLUMNS
 };
@@ -81,6 +82,7 @@ static const char *const columns[COLUMNS] = {
 	"tokens_per_s",
 	"time_valid",
 	"max_context",
+	"note",
 	"suspect",
 };
 
@@ -353,11 +355,17 @@ static void finetune_take_layout(const lk_csv *csv, const int *at, lk_finetune_r
 	else if (request->gpus % ranks != 0) run->why_not = "the layout does not divide the GPUs";
 }
 
+/* A note that speaks of an old mainboard: PCIe of generation 3, and GeForce boards, whose driver
+ * refuses peer access (NVIDIA/nccl#1127), exchange messages through its memory. */
+static bool on_old_board(const lk_csv *csv, const int *at) {
+	return strstr(lk_csv_field(csv, at[NOTE]), "without NVLink on an old mainboard") != NULL;
+}
+
 /* The machine. A board that is named by its memory alone is computed as an RTX 4090, of which as
  * large a share can be used; a row that names none says something of memory alone, which hardly
  * depends on the GPU. */
-static lk_status finetune_take_machine(const lk_csv *csv, const int *at, lk_finetune_run *run,
-                                       lk_error *err) {
+static lk_status finetune_take_machine(lk_arena *arena, const lk_csv *csv, const int *at,
+                                       lk_finetune_run *run, lk_error *err) {
 	static const char card[] = "card of ";
 	const char *end;
 	run->request.gpu = run->gpu;
@@ -368,12 +376,17 @@ static lk_status finetune_take_machine(const lk_csv *csv, const int *at, lk_fine
 		run->request.gpu = narrow ? "h100-sxm" : "a100-sxm-80";
 		return LK_OK;
 	}
+	if (on_old_board(csv, at)) {
+		run->request.cluster =
+			lk_arena_printf(arena, "%d %s pcie3, nop2p", run->request.gpus, run->gpu);
+		run->request.gpu = NULL;
+		return run->request.cluster ? LK_OK : lk_oom(err);
+	}
 	if (strncmp(run->gpu, card, sizeof card - 1) != 0) return LK_OK;
 	const lk_device *device;
 	run->request.gpu = "rtx-4090";
 	LK_TRY(lk_device_lookup(run->request.gpu, lk_csv_where(csv), &device, err));
 	run->usable = lk_read_real(run->gpu + sizeof card - 1, &end) / 24 * device->memory_bytes;
-	(void)at;
 	return LK_OK;
 }
 
@@ -441,7 +454,7 @@ static lk_status finetune_read_row(void *context, const lk_csv *csv, const int *
 	take_numbers(csv, at, run);
 	take_switches(csv, at, run);
 	finetune_take_layout(csv, at, run);
-	LK_TRY(finetune_take_machine(csv, at, run, err));
+	LK_TRY(finetune_take_machine(reading->arena, csv, at, run, err));
 	take_measured(csv, at, run);
 	return LK_OK;
 }

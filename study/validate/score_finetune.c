@@ -51,7 +51,7 @@ static bool figure_has(const lk_finetune_run *run, figure what) {
 
 /* What `predict` answers; memory is of the stage with the least left. */
 struct answered {
-	double reserved, allocated, low, high, total, usable;
+	double reserved, reserved_low, reserved_high, allocated, low, high, total, usable;
 	double out_of_memory; /* the odds; NAN */
 	double seconds, seconds_low, seconds_high;
 	const char *layout, *refused; /* NULL: answered */
@@ -70,6 +70,7 @@ static lk_status finetune_ask(lk_arena *arena, const lk_predict_request *request
 	}
 	const lk_stage_memory *memory = &prediction->memory[prediction->fullest_stage];
 	out->reserved = memory->reserved, out->allocated = memory->allocated;
+	out->reserved_low = memory->reserved_low, out->reserved_high = memory->reserved_high;
 	out->low = memory->low, out->high = memory->high;
 	out->total = prediction->peak_bytes, out->usable = prediction->usable_bytes;
 	out->out_of_memory = prediction->out_of_memory;
@@ -83,6 +84,15 @@ static lk_status finetune_ask(lk_arena *arena, const lk_predict_request *request
 
 static bool answer_fits(const lk_finetune_run *run, const struct answered *answer) {
 	return answer->total <= (isnan(run->usable) ? answer->usable : run->usable);
+}
+
+/* The odds of running out, on the board that the run names by its memory too; NAN: not known. */
+static double answer_odds(const lk_finetune_run *run, const struct answered *answer) {
+	lk_memory_odds odds;
+	if (isnan(run->usable) || isnan(answer->out_of_memory)) return answer->out_of_memory;
+	if (!lk_memory_odds_known(LK_MEMORY_PYTORCH, &odds)) return NAN;
+	return lk_memory_odds_of(&odds, answer->reserved,
+	                         run->usable - (answer->total - answer->reserved));
 }
 
 /* The same run with other sequences, or with another batch. */
@@ -167,7 +177,8 @@ static double memory_of(const struct answered *answer, figure what) {
  * known, refute a verdict only where it holds for short and for full ones. */
 static const char *verdict_of(const lk_finetune_run *run, const struct predicted *predicted) {
 	bool full = answer_fits(run, &predicted->full), shorter = answer_fits(run, &predicted->shorter);
-	if (full && isnan(run->usable) && predicted->full.out_of_memory >= .5)
+	double out = answer_odds(run, &predicted->full);
+	if (full ? out >= LK_OUT_OF_MEMORY_LIKELY : out < .9)
 		return run->verdict == LK_RUN_OUT_OF_MEMORY ? "right: MAY NOT FIT, ran out of memory"
 		                                            : "open: MAY NOT FIT, ran";
 	if (run->verdict == LK_RUN_OUT_OF_MEMORY)
@@ -189,7 +200,9 @@ static const char *const division_names[DIVISIONS] = {"figure", "verdict", "boun
 static lk_status fill_memory(const lk_finetune_run *run, const struct predicted *predicted,
                              figure what, lk_validated *row, lk_scoring *out, size_t i) {
 	row->predicted = memory_of(&predicted->full, what);
-	if (what == ALLOCATED_MEMORY) row->low = predicted->full.low, row->high = predicted->full.high;
+	const struct answered *full = &predicted->full;
+	if (what == ALLOCATED_MEMORY) row->low = full->low, row->high = full->high;
+	if (what == RESERVED_MEMORY) row->low = full->reserved_low, row->high = full->reserved_high;
 	if (!run->at_most) return LK_OK;
 	row->low = memory_of(&predicted->shorter, what);
 	row->high = row->predicted;

@@ -503,6 +503,37 @@ static void sums_are_taken_apart(void **state) {
 	lk_graph_free(graph);
 }
 
+/* What a product writes is there until the next has read it, beside what is kept; logits are not
+ * counted twice. */
+static void outputs_pass(void **state) {
+	(void)state;
+	lk_graph *graph = lk_graph_new();
+	lk_error err;
+	uint32_t block;
+	lk_graph_begin_block(graph, "block");
+	lk_op product = {.kind = LK_OP_GEMM,
+	                 .stream = LK_STREAM_COMPUTE,
+	                 .dtype = LK_BF16,
+	                 .name = "product",
+	                 .m = MIB,
+	                 .n = 50,
+	                 .k = 1,
+	                 .batch = 1};
+	lk_graph_add(graph, &product);
+	lk_graph_add(graph, &product);
+	add_op(graph, LK_STREAM_COMPUTE, 30, 30);
+	assert_int_equal(lk_graph_end_block(graph, &block, &err), LK_OK);
+	assert_int_equal(lk_graph_set_programs(graph, 1, 0, &err), LK_OK);
+	lk_call call = {.block = block, .repeat = 3, .microbatch = -1, .layer = -1};
+	assert_int_equal(lk_graph_call(graph, 0, &call, &err), LK_OK);
+	assert_true(reserved_by(graph, NULL, 0, 0) == 2 * 100);
+	lk_reserving how = {.states = 1, .microbatches = 1, .vocab = 50};
+	double bytes;
+	assert_int_equal(lk_memory_reserved(graph, 0, &how, &bytes), LK_ALLOCATED);
+	assert_true(bytes == 30 * MIB);
+	lk_graph_free(graph);
+}
+
 /* A buffer of another stream is allocated again before its last use has passed; and blocks of
  * streams are their own. */
 static void streams_hold_one_more(void **state) {
@@ -547,6 +578,7 @@ int main(void) {
 		cmocka_unit_test(limits_release_what_is_cached),
 		cmocka_unit_test(sums_are_taken_apart),
 		cmocka_unit_test(streams_hold_one_more),
+		cmocka_unit_test(outputs_pass),
 		cmocka_unit_test(holds_what_tensors_take),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,33 @@ static void documents_packed(void **state) {
 	near(lk_job_pack_busiest(&packed) * .9, 1); /* never more pairs than there are */
 }
 
+static bool gathers_beside(const lk_graph *graph, uint32_t op, const void *name) {
+	return has_name(graph, op, name) && !(graph->ops.join[op] & LK_JOIN(LK_STREAM_COMPUTE));
+}
+
+/* Where adapters are units of FSDP no layer is gathered while another computes; the bytes are those
+ * of layers that are, without the one too many. */
+static void adapters_end_prefetching(void **state) {
+	(void)state;
+	lk_job job = small_llama();
+	job.gpus = job.dp = 4, job.gbs = 8, job.mbs = 1;
+	job.sharding = LK_SHARD_ZERO3, job.sharding_said = true;
+	job.task = LK_TASK_LORA, job.lora_rank = 8;
+	strcpy(job.stack, "fsdp");
+	double first = sum_of(job, "gather first weights", bytes_of),
+		   all = sum_of(job, "gather_weights", bytes_of),
+		   ahead = sum_over(job, gathers_beside, "gather_weights", bytes_of);
+	lk_job layers = job;
+	layers.layer_units = true;
+	double layers_first = sum_of(layers, "gather first weights", bytes_of),
+		   layers_ahead = sum_over(layers, gathers_beside, "gather_weights", bytes_of);
+	assert_true(first == 0 && layers_first > 0 && ahead < layers_ahead);
+	near(sum_of(layers, "gather_weights", bytes_of), all);
+	/* nothing hangs where the host keeps the weights */
+	job.offload_optimizer = job.offload_params = true;
+	assert_true(sum_of(job, "weights_from_host", bytes_of) > 0);
+}
+
 /* Each rank's piece comes before every gather; none goes back at the end, where the host has it. */
 static void weights_on_the_host(void **state) {
 	(void)state;
@@ -147,7 +174,7 @@ static void shards_on_the_host(void **state) {
 	strcpy(job.stack, "fsdp");
 	near(sum_of(job, "weights_from_host", bytes_of), 2 * narrow);
 	near(sum_of(job, "gradients_to_host", bytes_of), 2 * 4 * SMALL_PARAMETERS / 4);
-	job.task = LK_TASK_LORA;
+	job.task = LK_TASK_LORA, job.layer_units = true;
 	near(sum_of(job, "weights_from_host", bytes_of), narrow);
 	assert_true(sum_of(job, "gradients_to_host", bytes_of) < 4 * SMALL_PARAMETERS / 100);
 	complete(&job);
@@ -381,12 +408,19 @@ static void wide_ends(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_exchanged),     cmocka_unit_test(activations_on_the_host),
-		cmocka_unit_test(documents_packed),    cmocka_unit_test(weights_on_the_host),
-		cmocka_unit_test(shards_on_the_host),  cmocka_unit_test(gradients_by_software),
-		cmocka_unit_test(without_master_copy), cmocka_unit_test(narrow_states),
-		cmocka_unit_test(losses_in_pieces),    cmocka_unit_test(averages),
-		cmocka_unit_test(a_teacher),           cmocka_unit_test(wide_ends),
+		cmocka_unit_test(heads_exchanged),
+		cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed),
+		cmocka_unit_test(weights_on_the_host),
+		cmocka_unit_test(adapters_end_prefetching),
+		cmocka_unit_test(shards_on_the_host),
+		cmocka_unit_test(gradients_by_software),
+		cmocka_unit_test(without_master_copy),
+		cmocka_unit_test(narrow_states),
+		cmocka_unit_test(losses_in_pieces),
+		cmocka_unit_test(averages),
+		cmocka_unit_test(a_teacher),
+		cmocka_unit_test(wide_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,6 +276,10 @@ static void power_sets_the_rate_of_products(void **state) {
 		assert_float_equal(lk_sustained_flops(device, LK_BF16) / 1e12, published[i].bf16, 1);
 		assert_float_equal(lk_sustained_flops(device, LK_FP8) / 1e12, published[i].fp8, 1);
 	}
+	/* half the rate of a professional card's SMs is reached whole, at any of these powers */
+	const lk_device *games = lk_device_find("rtx-4090"), *card = lk_device_find("rtx-6000-ada");
+	assert_true(lk_sustained_flops(games, LK_BF16) > .9 * games->peak_flops[LK_BF16]);
+	assert_true(lk_sustained_flops(card, LK_BF16) < .6 * card->peak_flops[LK_BF16]);
 	for (int d = 0; d < lk_device_count(); d++) {
 		lk_device device = *lk_device_at(d);
 		double rated = device.power_w, last[2] = {0};

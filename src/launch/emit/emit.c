@@ -304,9 +304,9 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 /* Whether a field is of the work that a program does, and not of its data, code or machine. */
 static bool emit_of_work(const lk_field *field) {
 	static const char *const about[] = {
-		"gpus",   "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
-		"ragged", "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
-		NULL};
+		"gpus",        "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
+		"ragged",      "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
+		"layer_units", NULL};
 	return !emit_of_network(field) && !emit_one_of(field->name, about);
 }
 

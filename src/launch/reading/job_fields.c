@@ -285,6 +285,7 @@ const lk_field lk_job_fields[] = {
 	{REAL(pack_spread), JOB},
 	{BOOL(fused_kernels), JOB},
 	{BOOL(own_code), JOB},
+	{BOOL(layer_units), JOB},
 	{BOOL(host_ahead), JOB},
 	{CHOICE(attn_library, libraries), JOB},
 	{BOOL(early_attention), JOB},

@@ -13,12 +13,13 @@ static bool from_host(const lk_builder *builder, unsigned kind) {
 }
 
 static uint32_t dp_inputs(const lk_builder *builder, unsigned kind, bool free_running) {
-	if (!free_running) return LK_JOIN(LK_STREAM_COMPUTE);
-	return from_host(builder, kind) ? LK_JOIN(LK_STREAM_COPY_BACK) : 0;
+	uint32_t copies = from_host(builder, kind) ? LK_JOIN(LK_STREAM_COPY_BACK) : 0;
+	return free_running ? copies : copies | LK_JOIN(LK_STREAM_COMPUTE);
 }
 
 /* Copy the pieces as stored: FSDP copies the fp32 master copy and casts it on the device. */
-static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
+static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_bytes,
+                         bool free_running) {
 	double dense, experts;
 	lk_sizes_shards(builder->job, &dense, &experts);
 	bool frozen = builder->job->task == LK_TASK_LORA;
@@ -26,6 +27,7 @@ static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_
 	lk_op op = {
 		.kind = LK_OP_COPY,
 		.stream = LK_STREAM_COPY_BACK,
+		.join = free_running ? 0 : LK_JOIN(LK_STREAM_COMPUTE),
 		.phase = builder->phase,
 		.name = "weights_from_host",
 		.bytes = wider * (dense_bytes / dense + expert_bytes / experts),
@@ -86,7 +88,7 @@ void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, doub
 	bool hybrid = builder->job->sharding != LK_SHARD_NONE && builder->job->shard_group > 0 &&
 	              builder->job->shard_group < lk_sizes_dp_ranks(builder->job);
 	unsigned group = hybrid ? LK_GROUP_SHARD : LK_GROUP_DP;
-	if (from_host(builder, kind)) fetch_pieces(builder, dense_bytes, expert_bytes);
+	if (from_host(builder, kind)) fetch_pieces(builder, dense_bytes, expert_bytes, free_running);
 	dp_one(builder, kind, LK_GROUP_EDP, name, expert_bytes, free_running,
 	       signal && dense_bytes <= 0);
 	dp_one(builder, kind, group, name, dense_bytes, free_running, signal);

@@ -178,20 +178,23 @@ static void gather_one_by_one(lk_builder *builder, lk_block_pass pass) {
 
 /* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, requests the
  * next layer's while it computes, and scatters its gradients after its backward. The order of
- * layers does not matter: each block gathers as many bytes as it uses. */
+ * layers does not matter: each block gathers as many bytes as it uses. Where adapters are units,
+ * its weights are requested when the layer before has ended. */
 static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
 	if (!lk_build_shards_layers(builder->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
 	if (backward && builder->job->sharding == LK_SHARD_ZERO2) return 0; /* kept since the forward */
 	double dense, experts;
 	lk_sizes_layer_bytes(builder->job, layer, builder->bytes, &dense, &experts);
+	bool late = lk_job_wraps_adapters(builder->job);
 	lk_op wait = {.kind = LK_OP_WAIT,
 	              .stream = LK_STREAM_COMPUTE,
 	              .phase = builder->phase,
 	              .wait = 1,
 	              .name = "wait_weights"};
-	lk_graph_add(builder->graph, &wait);
-	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, dense, experts, true, true);
+	if (!late) lk_graph_add(builder->graph, &wait);
+	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, dense, experts, !late, !late);
+	if (late) lk_build_wait(builder, LK_STREAM_DP);
 	if (builder->job->sharding == LK_SHARD_ZERO2)
 		return 0; /* the whole weights are resident there */
 	if (experts > 0) gather_one_by_one(builder, pass);

@@ -525,6 +525,7 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	if (lk_build_shards_layers(
 			job)) { /* the first layer's weights; every layer requests the next one's */
 		int first;
+		if (lk_job_wraps_adapters(job)) return LK_OK;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
 		lk_sizes_layer_bytes(job, first, builder->b->bytes, &dense, &experts);
 		LK_TRY(lk_build_traffic_block(builder->b, "gather first weights", LK_OP_ALLGATHER, dense,

@@ -147,6 +147,7 @@ typedef struct lk_job {
 	                     * over memory is listed */
 	bool own_code;      /* the program's own network, whichever stack trains it: not Hugging Face's
 	                       code */
+	bool layer_units;   /* FSDP's units are whole layers, with their adapters */
 	bool host_ahead; /* the device never waits for the host at the end of a step: overflow and norm
 	                    stay on the device */
 	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
@@ -254,6 +255,11 @@ static inline bool lk_job_writes_in_place(const lk_job *job) {
 	return lk_job_runs_as_written(job) && job->eager == LK_OFF && !job->compile;
 }
 #define LK_JOB_OWN_CODE "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone"
+/* Whether each matrix of an adapter is a unit of FSDP, as PEFT wraps them
+ * (fsdp_auto_wrap_policy). FSDP requests a unit's weights when the last but one unit before it has
+ * run (_free_event_queue), here an adapter of the layer before: no layer's weights are gathered
+ * ahead. */
+bool lk_job_wraps_adapters(const lk_job *job);
 /* Whether autocast casts around products (DDP): weights, gradients and the residual stream are
  * fp32. A frozen base, and with it the stream, is in 16 bits. */
 static inline bool lk_job_autocasts(const lk_job *job) {

@@ -39,6 +39,11 @@ bool lk_job_runs_as_written(const lk_job *job) {
 	return false;
 }
 
+bool lk_job_wraps_adapters(const lk_job *job) {
+	return job->task == LK_TASK_LORA && job->sharding == LK_SHARD_ZERO3 && !job->layer_units &&
+	       strcmp(job->stack, "fsdp") == 0;
+}
+
 int lk_release_compare(const char *a, const char *b) {
 	for (;;) {
 		while (*a && !isdigit((unsigned char)*a)) a++;

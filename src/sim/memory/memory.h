@@ -32,6 +32,7 @@ typedef struct lk_reserving {
 	int size_count;
 	int units;        /* buffers of communication are so many layers'; 0: as other tensors */
 	int states;       /* the optimizer's states are so many tensors */
+	double vocab;     /* columns of logits, which are counted where they are kept */
 	int microbatches; /* of a step, the first ones, which decide */
 	int ragged;       /* so many micro-batches are shorter than the last ones; 0: all are equal */
 	double order;     /* in [0, 1): which lengths they have, in which order */

@@ -10,6 +10,10 @@
  * optimizer's states at its end. Micro-batches behind the first ones change nothing and are left
  * out.
  *
+ * What an operation writes and nothing keeps comes and goes between these: kept blocks lie behind
+ * it, and the holes that it leaves are too small for others. An element-wise operation writes half
+ * of its traffic. Logits are counted where they are kept.
+ *
  * Sequences that are neither packed nor padded have other lengths in each micro-batch. What a
  * token needs is then scaled: blocks that a shorter one left behind are too small for the next, and
  * stay. Lengths are the multiples of the golden ratio, modulo 1, from `order` on: they lie evenly,
@@ -49,6 +53,7 @@ typedef struct reserving {
 	} known[KNOWN];
 	int known_count;
 	double scale;             /* length of the micro-batch, as a share of the longest */
+	uint32_t passing;         /* what the operation before has written; NOTHING */
 	lk_caching_result result; /* LK_ALLOCATED while all goes well */
 } reserving;
 
@@ -162,9 +167,33 @@ static double scale_of(const reserving *walk, unsigned owner) {
 	return owner == LK_OWN_ACTIVATIONS || owner == LK_OWN_LOGITS ? walk->scale : 1;
 }
 
+/* What an operation writes is there until the next one has read it; where that keeps something, as
+ * part of what is kept. */
+static void pass_on(reserving *walk, uint32_t i) {
+	const lk_ops *ops = &walk->graph->ops;
+	uint32_t block = NOTHING;
+	double bytes = 0;
+	if (ops->stream[i] != LK_STREAM_COMPUTE) return;
+	bool logits = ops->n[i] == walk->how->vocab || ops->m[i] == walk->how->vocab;
+	unsigned kind = ops->kind[i];
+	bool product = kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM;
+	if (ops->alloc[i] > 0 || (product && logits)) bytes = 0;
+	else if (product)
+		bytes = (ops->dtype[i] < LK_FP16 ? 4 : 2) * ops->m[i] * ops->n[i] * fmax(ops->batch[i], 1);
+	else if (kind == LK_OP_ELEMENTWISE || kind == LK_OP_NORM || kind == LK_OP_PERMUTE)
+		bytes = ops->bytes[i] / 2;
+	else return;
+	if (bytes > 0 && walk->result == LK_ALLOCATED)
+		walk->result =
+			lk_caching_take(walk->caching, LK_STREAM_COMPUTE, bytes * walk->scale, &block);
+	if (walk->passing != NOTHING) give(walk, walk->passing);
+	walk->passing = block;
+}
+
 static void walk_block(reserving *walk, const lk_block *block) {
 	const lk_ops *ops = &walk->graph->ops;
 	for (uint32_t i = block->begin; i < block->end; i++) {
+		pass_on(walk, i);
 		unsigned taker = ops->alloc_owner[i], giver = ops->release_owner[i];
 		if (ops->alloc[i] > 0)
 			hold_sum(walk, taker, pool_of(ops->stream[i]), ops->alloc[i], scale_of(walk, taker));
@@ -202,7 +231,7 @@ static void walk_program(reserving *walk, const lk_program *program) {
 lk_caching_result lk_memory_reserved(const lk_graph *graph, uint32_t stage, const lk_reserving *how,
                                      double *bytes) {
 	const lk_program *program = &graph->programs.at[stage];
-	reserving walk = {.graph = graph, .how = how, .result = LK_ALLOCATED};
+	reserving walk = {.graph = graph, .how = how, .passing = NOTHING, .result = LK_ALLOCATED};
 	for (int i = 0; i < LK_STREAMS; i++) walk.waiting[i].block = NOTHING;
 	walk.caching = lk_caching_new(&how->conf);
 	if (!walk.caching) return LK_ALLOCATED_ERROR;

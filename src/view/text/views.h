@@ -118,12 +118,13 @@ lk_writer lk_write_sweep_json;
 
 /* Tokens per second and GPU; samples where there are no tokens. */
 double lk_sweep_rate(const lk_prediction *prediction);
-/* What is said of a prediction's memory. A job that fits by its sum may not fit where more measured
- * runs like it would run out of memory than not. */
+/* What is said of a prediction's memory. By its sum a job fits or not; where measured runs like it
+ * went both ways it may not fit: 4 of 10 run out and it fits, or less than 9 of 10 and it does not. */
 typedef enum lk_verdict { LK_VERDICT_FITS, LK_VERDICT_MAY_NOT_FIT, LK_VERDICT_MISFIT } lk_verdict;
 static inline lk_verdict lk_verdict_of(const lk_prediction *prediction) {
-	if (!prediction->fits) return LK_VERDICT_MISFIT;
 	bool risky = prediction->out_of_memory >= LK_OUT_OF_MEMORY_LIKELY; /* false for NAN */
+	if (!prediction->fits)
+		return risky && prediction->out_of_memory < .9 ? LK_VERDICT_MAY_NOT_FIT : LK_VERDICT_MISFIT;
 	return risky ? LK_VERDICT_MAY_NOT_FIT : LK_VERDICT_FITS;
 }
 /* What the rate of a row that was predicted counts: "token", or the unit of its samples. */
