@@ -428,7 +428,7 @@ lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int 
                           lk_error *err);
 
 /* Serialise a prediction for another process of the same program on a similar machine; free *bytes
- * with free(). Timeline, graph and detail are not included. LK_ERR_MEMORY; for bytes that are not of
+ * with free(). Timeline, graph and detail are left out. LK_ERR_MEMORY; for bytes that are not of
  * this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err);

@@ -325,7 +325,7 @@ int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recordi
                     struct lk_error *err);
 /* LK_ERR_INPUT if it has a seal that its bytes do not have. */
 int lk_recording_check(lk_recording *recording, struct lk_error *err);
-/* Seal a recording of this machine whose process has ended; others, and what cannot be written, stay
+/* Seal a recording of this machine whose process has ended; others, and what is read-only, stay
  * as they are. */
 void lk_recording_seal(const char *path);
 void lk_recording_close(lk_recording *recording);

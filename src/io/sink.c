@@ -215,7 +215,8 @@ static bool sink_add(lk_sink *sink, const char *bytes, size_t size) {
 static void put_seal(lk_sink *sink) {
 	char end[LK_SEAL_ROOM];
 	size_t size = lk_seal_end(sink->last, sink->kept, sink->sum, end);
-	if (sink->sealed) sink_put(sink, size ? end : sink->last, size ? size : sink->kept);
+	if (sink->sealed && size) sink_put(sink, end, size);
+	else if (sink->sealed) sink_put(sink, sink->last, sink->kept);
 	sink->sealed = false;
 }
 

@@ -57,9 +57,9 @@ void lk_sink_abandon(lk_sink *sink);
 void lk_sink_printf(lk_sink *sink, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* ---- seals: a sum over the bytes of a state file, in its last line, by which a changed bit is
- * detected. Files that are written under a form (form.h) get one from the sink; the stream checks it
+ * detected. Files that have a form (form.h) get one from the sink; the stream checks it
  * when such a file is opened. Text ends in "# lockstep seal SUM", JSON in its last member,
- * "lockstep_seal". Packed files have the sum of their format instead. A file without a seal, or with
+ * "lockstep_seal". Packed files have their format's sum instead. A file without a seal, or with
  * something after it, is as people write them. ---- */
 
 /* Of the last bytes of a sealed file. */

@@ -72,7 +72,7 @@ bool lk_noise_sampler_make(const lk_noise *noise, lk_noise_level level, double q
                            lk_noise_sampler *out);
 /* Seconds by which a unit deviates from its quiet time in the step of a seed; at least -quiet_s. */
 double lk_noise_draw(const lk_noise_sampler *sampler, uint64_t seed, uint64_t unit);
-/* The largest of lk_noise_draw over units of one kind. It costs little more than a hash for each. */
+/* The largest of lk_noise_draw over units of one kind. It costs little more than a hash each. */
 double lk_noise_draw_largest(const lk_noise_sampler *sampler, uint64_t seed, const uint32_t *units,
                              size_t count);
 /* Distributed as the largest over units 0 to count - 1, in one draw; where spread and delays act

@@ -284,7 +284,7 @@ typedef struct lk_hunt {
 /* Run the search. `cutoff`: ignored until a layout fits; NULL: none. */
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
                       const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* layout_try.c: simulate one layout by the predictor, as for all requests; if it takes longer than `limit_ps` it
+/* layout_try.c: simulate one layout as for all requests; if it takes longer than `limit_ps` it
  * may be cut short (0: never). `known`: findings of similar layouts. */
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
                         int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err);

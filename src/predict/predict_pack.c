@@ -36,8 +36,7 @@ static const size_t texts[] = {
 	offsetof(lk_prediction, reproduce), offsetof(lk_prediction, recompute),
 	offsetof(lk_prediction, dtype),     offsetof(lk_prediction, schedule),
 	offsetof(lk_prediction, searched),  offsetof(lk_prediction, failed_check),
-	offsetof(lk_prediction, unit),
-	offsetof(lk_prediction, noise),
+	offsetof(lk_prediction, unit),      offsetof(lk_prediction, noise),
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 

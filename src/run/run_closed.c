@@ -44,9 +44,11 @@ static double recovery_of(const lk_long_run *run, bool replaces, bool hangs) {
 static double over_stops(const lk_long_run *run, double of(double seconds, double number),
                          double number) {
 	double sum = 0, replaced = run->replaced_share, hang = run->recovery.hang_share;
-	for (int kind = 0; kind < 4; kind++)
-		sum += (kind & 1 ? replaced : 1 - replaced) * (kind & 2 ? hang : 1 - hang) *
-		       of(recovery_of(run, kind & 1, kind & 2), number);
+	for (int kind = 0; kind < 4; kind++) {
+		double of_machines = kind & 1 ? replaced : 1 - replaced;
+		double of_ends = kind & 2 ? hang : 1 - hang;
+		sum += of_machines * of_ends * of(recovery_of(run, kind & 1, kind & 2), number);
+	}
 	return sum;
 }
 

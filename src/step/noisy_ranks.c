@@ -22,7 +22,8 @@ uint32_t lk_noisy_replica_size(const lk_graph *graph) {
 		uint64_t members = graph->ranks.group[group].size,
 				 stride = graph->ranks.group[group].stride;
 		if (!group_joins(group) || members <= 1) continue;
-		uint64_t span = members * (stride ? stride : 1), least = size > span ? size : span;
+		uint64_t span = members * (stride ? stride : 1);
+		uint64_t least = size > span ? size : span;
 		while (least < chains && (least % span || least % size)) least++;
 		size = least;
 	}

@@ -16,7 +16,7 @@
 static const double NEARLY = 3e-5;
 
 /* A guess of a step's length from few micro-batches is off by less, relative
- * (tests/unit/test_long_search.c), and where that of a quarter as many agrees, by next to nothing. */
+ * (tests/unit/test_long_search.c), and where that of a quarter as many agrees, by almost none. */
 static const double FAR = 5e-3, AGREED = 1e-4;
 
 /* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
@@ -294,7 +294,7 @@ static lk_status confirm_rate(const lk_job *job, const lk_cluster *cluster,
 	return status;
 }
 
-/* Where few micro-batches do not determine the time of a step exactly, a search does without: with a
+/* Where few micro-batches do not determine a step's time exactly, a search does without: with a
  * step that is far beyond the limit by its guess, or whose guess agrees with the one `before`. */
 static bool guess_suffices(const lk_step_options *options, double *before, lk_step *step) {
 	lk_sim_result *sim = &step->sim;

@@ -53,8 +53,7 @@ typedef struct lk_step_options {
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
 	                       that. 0: none */
 	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
-	bool
-		guesses; /* bare, few: of a step that few micro-batches do not determine, their guess will do
+	bool guesses; /* bare, few: of a step that few micro-batches do not determine, a guess will do
 	                 if it is far beyond give_up_ps, or agrees with that of fewer: within 0.01 % */
 	lk_step_habits habits;         /* known findings */
 	lk_cost_cache *cache;          /* NULL: none */
@@ -326,7 +325,7 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
  * `stack` and `release` (not NULL) override them. A graph without software uses
  * LK_STACK_DEFAULT. */
 /* On another cluster: where attention has the kernels that the software chose on the one before,
- * choose those that it would there. Returns why the graph's attention is not what the software would
+ * choose those that it would there. Returns why the graph's attention is not what it would
  * run there; NULL: it is. */
 const char *lk_profile_move(lk_graph *graph, const char *stack, const char *release,
                             const lk_cluster *from, const lk_cluster *to);

@@ -123,6 +123,16 @@ static bool is_ordered(condition_sign sign, int order) {
 	return false;
 }
 
+/* A value as a word; NULL: an object or an array. */
+static const char *word_of(const lk_value *value) {
+	switch (value->kind) {
+	case LK_JSON_TRUE: return "true";
+	case LK_JSON_FALSE: return "false";
+	case LK_JSON_NULL: return "null";
+	default: return value->text;
+	}
+}
+
 /* Whether it holds of one answer; `said`: the value there. */
 static lk_status check_condition(const lk_value *answer, const struct condition *asked, bool *holds,
                                  char said[LONGEST], lk_error *err) {
@@ -130,10 +140,7 @@ static lk_status check_condition(const lk_value *answer, const struct condition 
 	bool only_equal = asked->sign == EQUAL || asked->sign == UNEQUAL;
 	*holds = false;
 	LK_TRY(find_value(answer, asked, &value, err));
-	const char *text = value->kind == LK_JSON_TRUE    ? "true"
-	                   : value->kind == LK_JSON_FALSE ? "false"
-	                   : value->kind == LK_JSON_NULL  ? "null"
-	                                                  : value->text;
+	const char *text = word_of(value);
 	if (text) lk_copy(said, LONGEST, text);
 	if (value->kind == LK_JSON_NUMBER && asked->is_number) {
 		double a = value->number, b = asked->number;

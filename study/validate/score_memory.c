@@ -49,7 +49,8 @@ double lk_memory_closed_form(const lk_job *job) {
 	lk_rank_params p = lk_sizes_stage(job, job->pp - 1);
 	double d = lk_sizes_dp_ranks(job), e = lk_sizes_edp_ranks(job);
 	bool shared = job->sharding != LK_SHARD_NONE;
-	double states = p.dense * (6 + 12 / (shared ? d : 1)) + p.experts * (6 + 12 / (shared ? e : 1));
+	if (!shared) d = e = 1;
+	double states = p.dense * (6 + 12 / d) + p.experts * (6 + 12 / e);
 	double logits = 6.0 * job->seq / job->cp * job->mbs * job->padded_vocab / job->tp;
 	return states + layers_in_flight(job) * layer_bytes(job) + logits;
 }

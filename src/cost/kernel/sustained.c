@@ -94,7 +94,7 @@ static bool knows_power(const lk_device *device) {
 	return device->peak_flops[LK_BF16] > 0 && device->power_w > 0 && device->sms > 0;
 }
 
-/* The device's share of its peak over the measured device's, at equal power per SM. Cards of Ada for
+/* The device's share of its peak over the measured one's, at equal power per SM. Cards of Ada for
  * games accumulate in fp32 at half of the rate of professional ones: their SMs do as much work
  * with the same power, and reach twice the share. */
 static double relative_units(const lk_device *device, struct measured_on on) {

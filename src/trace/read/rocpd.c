@@ -2,7 +2,8 @@
  *
  * rocprofv3 --output-format rocpd (ROCm/rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd,
  * rocpd_tables.sql; schema 3 has times in the rows, schema 4 numbers of rows of rocpd_timestamp and
- * of rocpd_track): a set of tables per process, whose names end alike; each is a rank. A kernel and the call that launched it share the stack_id of their rows of rocpd_event.
+ * of rocpd_track): a set of tables per process, whose names end alike; each is a rank. A kernel and
+ * the call that launched it share the stack_id of their rows of rocpd_event.
  *
  * rocmProfileData (ROCm/rocmProfileData, rocpd_python/rocpd/schema_data): rocpd_op has the work of
  * devices, rocpd_api the calls, rocpd_api_ops joins them. */

@@ -58,7 +58,7 @@ extern const lk_answer_record lk_versus_record;
 struct lk_versus;
 lk_status lk_versus_report(const struct lk_versus *versus, bool colour, FILE *out, lk_error *err);
 /* The report for people. */
-/* What an action gains, or can gain at most, in addition to the others, and which of these it is. */
+/* What an action gains, or can gain at most, beside the others, and which of these it is. */
 double lk_action_worth(const lk_explain_stall *stall);
 const char *lk_action_says(const lk_explain_stall *stall);
 /* Tables of a comparison with a job; of a run with its prediction, its causes or its values. */
@@ -119,7 +119,7 @@ lk_writer lk_write_sweep_json;
 /* Tokens per second and GPU; samples where there are no tokens. */
 double lk_sweep_rate(const lk_prediction *prediction);
 /* What is said of a prediction's memory. By its sum a job fits or not; where measured runs like it
- * went both ways it may not fit: 4 of 10 run out and it fits, or less than 9 of 10 and it does not. */
+ * went both ways it may not fit: 4 of 10 run out and it fits, or fewer than 9 and it does not. */
 typedef enum lk_verdict { LK_VERDICT_FITS, LK_VERDICT_MAY_NOT_FIT, LK_VERDICT_MISFIT } lk_verdict;
 static inline lk_verdict lk_verdict_of(const lk_prediction *prediction) {
 	bool risky = prediction->out_of_memory >= LK_OUT_OF_MEMORY_LIKELY; /* false for NAN */

@@ -92,7 +92,7 @@ static lk_status add_input_track(lk_timeline *timeline, const char *track, const
 	return LK_OK;
 }
 
-/* Storage reads the samples of the next step while this one runs; what takes longer is waited for. */
+/* Storage reads the samples of the next step while this one runs; what is late is waited for. */
 static lk_status add_input(const lk_prediction *prediction, lk_timeline *timeline, lk_error *err) {
 	for (int i = 0; timeline->tracks.count && i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
