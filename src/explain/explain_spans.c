@@ -120,7 +120,9 @@ lk_status lk_explain_spans(const lk_explanation *explanation, lk_explain_span **
                            lk_error *err) {
 	explain_spans spans = {0};
 	lk_status status = LK_OK;
-	const lk_traces *traces = lk_explain_traces(explanation);
+	/* An explanation that a caller made has no traces. */
+	const lk_traces *traces =
+		explanation->memory_owner ? lk_explain_traces(explanation) : &(lk_traces){0};
 	uint32_t shown = 0;
 	for (uint32_t c = 0; c < traces->count && shown < RANKS && status == LK_OK; c++) {
 		size_t before = spans.count;

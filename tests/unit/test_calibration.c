@@ -191,7 +191,8 @@ static void test_bad_rows(void **state) {
 	            "unknown family \"gem\"; did you mean gemm?");
 	refuse_with(
 		"nobody,a,b,n=1,1,0,,\n", "mine.csv:2",
-		"unknown family \"nobody\"; the families are step, architecture, stack, collective, "
+		"unknown family \"nobody\"; the families are step, scaled, architecture, stack, "
+	    "collective, "
 		"laws, curve, gemm, product, product_few, attention, mla, experts, state, quantize, "
 		"dispatch, farther, memory, network, rates, generation, overlap, lookup, host, "
 		"recommender, range, trees");

@@ -76,6 +76,12 @@ static void lighter_ends_hold_every_layer_once(void **state) {
 	assert_true(written > 1000);
 }
 
+static double most_of_tensors(const lk_step *step, const lk_job *job) {
+	double most = 0;
+	for (int stage = 0; stage < job->pp; stage++) most = fmax(most, step->memory[stage].walk.peak);
+	return most;
+}
+
 /* What lets the search leave out the other dispatchers. */
 static void a_copy_per_node_is_never_slower(void **state) {
 	(void)state;
@@ -96,12 +102,14 @@ static void a_copy_per_node_is_never_slower(void **state) {
 			for (int i = 0; i < 2; i++)
 				status[i] = lk_step_ask(&job[i], &p.asked.cluster, &options, &step[i], NULL);
 			if (status[0] == LK_OK && status[1] == LK_OK) {
-				bool worse =
-					step[1].step_s > step[0].step_s * 1.001 ||
-					step[1].memory[step[1].fullest].total > step[0].memory[step[0].fullest].total;
+				/* what an allocator holds of it depends on how sizes fit into its blocks */
+				double peaks[2] = {most_of_tensors(&step[0], &job[0]),
+				                   most_of_tensors(&step[1], &job[1])};
+				bool worse = step[1].step_s > step[0].step_s * 1.001 || peaks[1] > peaks[0];
 				if (worse) {
 					say(&job[1], "slower by node");
-					print_message("  %.9f s against %.9f s\n", step[1].step_s, step[0].step_s);
+					print_message("  %.9f s against %.9f s, %.0f bytes against %.0f\n",
+					              step[1].step_s, step[0].step_s, peaks[1], peaks[0]);
 				}
 				assert_false(worse);
 				done++;

@@ -356,7 +356,7 @@ static void adapters_of_hybrids(void **state) {
 	job.model = model;
 	assert_int_equal(lk_job_complete(&job, NULL, &err), LK_OK);
 	for (int i = 0; i < model.layers; i++) trained += lk_sizes_layer(&job, i).trained_dense;
-	assert_true(trained == 4 * 16 * (2048 + 3072. + 2048 + 2048));
+	assert_true(trained == 4 * 16 * (2 * (2048 + 2048) + 2 * (2048 + 512.)));
 	lk_step_free(&step);
 	lk_arena_free(&arena);
 	assert_int_equal(lk_model_preset("mamba-130m", &job.model, &err), LK_OK);
