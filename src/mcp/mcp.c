@@ -1,5 +1,4 @@
-/* mcp.c: messages: lines of standard input, answered at once or by a call, and lines of standard
- * output. */
+/* mcp.c: lines of standard input, answered at once or by a call. */
 #include "mcp/mcp_internal.h"
 
 #include <errno.h>
@@ -11,7 +10,6 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "lockstep/catalogue.h"
-#include "system/memory.h"
 
 enum { LINE_LIMIT = 16 << 20, CHUNK = 1 << 16, PROGRESS_MS = 1000 };
 
@@ -26,45 +24,6 @@ static const char instructions[] =
 	"...) "
 	"or as a file or launch line of the training framework (operands, launch). An answer has a "
 	"range; say it.";
-
-/* ---- messages out ---- */
-
-bool lk_mcp_begin(lk_mcp_message *message) {
-	*message = (lk_mcp_message){0};
-	message->out = lk_memory_open(&message->text, &message->size);
-	if (!message->out) return false;
-	lk_json_begin(&message->writer, message->out, true);
-	lk_json_object(&message->writer, NULL);
-	lk_json_put_text(&message->writer, "jsonrpc", "2.0");
-	return true;
-}
-
-void lk_mcp_send(lk_mcp_server *server, lk_mcp_message *message) {
-	lk_json_object_end(&message->writer);
-	bool whole = lk_json_finish(&message->writer, NULL) == LK_OK;
-	whole = lk_memory_close(message->out) && whole;
-	pthread_mutex_lock(&server->lock);
-	if (whole) fwrite(message->text, 1, message->size, stdout);
-	if (!whole || fflush(stdout) != 0) server->lost = true;
-	pthread_mutex_unlock(&server->lock);
-	free(message->text);
-}
-
-static void put_id(lk_json_writer *writer, const lk_value *id) {
-	if (id) lk_json_put_value(writer, "id", id);
-	else lk_json_put_null(writer, "id");
-}
-
-void lk_mcp_send_error(lk_mcp_server *server, const lk_value *id, int code, const char *text) {
-	lk_mcp_message m;
-	if (!lk_mcp_begin(&m)) return;
-	put_id(&m.writer, id);
-	lk_json_object(&m.writer, "error");
-	lk_json_put_integer(&m.writer, "code", code);
-	lk_json_put_text(&m.writer, "message", text);
-	lk_json_object_end(&m.writer);
-	lk_mcp_send(server, &m);
-}
 
 /* ---- answered at once ---- */
 
@@ -143,7 +102,7 @@ static void send_tool_error(const struct asked *asked, const lk_error *err) {
 	char line[sizeof *err];
 	lk_mcp_message m;
 	if (!lk_mcp_begin(&m)) return;
-	put_id(&m.writer, asked->id);
+	lk_mcp_put_id(&m.writer, asked->id);
 	lk_json_object(&m.writer, "result");
 	lk_json_array(&m.writer, "content");
 	lk_json_object(&m.writer, NULL);
@@ -217,7 +176,7 @@ static void answer_request(struct asked *asked, const char *method) {
 		if (methods[i].begin) {
 			methods[i].begin(asked);
 		} else if (lk_mcp_begin(&m)) {
-			put_id(&m.writer, asked->id);
+			lk_mcp_put_id(&m.writer, asked->id);
 			lk_json_object(&m.writer, "result");
 			methods[i].answer(asked, &m.writer);
 			lk_json_object_end(&m.writer);

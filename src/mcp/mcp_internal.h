@@ -1,7 +1,7 @@
 /* mcp_internal.h: what the files of mcp share.
  *
- *     mcp.c        messages in, messages out     mcp_tools.c  tools and resources: lists and words
- *     mcp_calls.c  calls that run this program
+ *     mcp.c        messages in               mcp_messages.c  messages out
+ *     mcp_calls.c  calls that run this program   mcp_tools.c  tools, resources: lists and words
  */
 #ifndef LK_MCP_MCP_INTERNAL_H
 #define LK_MCP_MCP_INTERNAL_H
@@ -77,7 +77,7 @@ void lk_mcp_calls_progress(lk_mcp_server *server);
 /* Frees calls that have ended; `all`: waits for those that run. */
 void lk_mcp_calls_reap(lk_mcp_server *server, bool all);
 
-/* ---- mcp.c: messages out ---- */
+/* ---- mcp_messages.c ---- */
 
 /* Begins a message; lk_mcp_send ends it and writes the line. */
 typedef struct lk_mcp_message {
@@ -90,6 +90,8 @@ typedef struct lk_mcp_message {
 /* False: out of memory. */
 bool lk_mcp_begin(lk_mcp_message *message);
 void lk_mcp_send(lk_mcp_server *server, lk_mcp_message *message);
+/* Writes the member "id"; NULL: null. */
+void lk_mcp_put_id(lk_json_writer *writer, const lk_value *id);
 void lk_mcp_send_error(lk_mcp_server *server, const lk_value *id, int code, const char *text);
 
 #endif
