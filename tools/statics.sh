@@ -13,6 +13,7 @@ io/sqlite              lk_sqlite once           functions of a library of the ma
 model/read/presets     all                      the presets that are compiled in, as parsed: the same in every context
 serve/http_library     lk_mhd once              functions of a library of the machine
 cli/search             ending stop_signal       the program: what a signal handler ends
+cli/common             json_errors              the program: whether its command line asks for JSON
 '
 
 # An object whose source is gone is of an older tree.

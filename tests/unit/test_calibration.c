@@ -192,9 +192,8 @@ static void test_bad_rows(void **state) {
 	refuse_with(
 		"nobody,a,b,n=1,1,0,,\n", "mine.csv:2",
 		"unknown family \"nobody\"; the families are step, scaled, architecture, stack, "
-	    "collective, "
-		"laws, curve, gemm, product, product_few, attention, mla, experts, state, quantize, "
-		"dispatch, farther, memory, network, rates, generation, overlap, lookup, host, "
+		"collective, laws, curve, gemm, product, product_few, attention, mla, experts, state, "
+		"quantize, dispatch, farther, memory, network, rates, generation, overlap, lookup, host, "
 		"recommender, range, trees");
 	refuse_with("tree,gemm,fp16,1 2 3,1,0,,\n", "mine.csv:2", "did you mean trees?");
 	lk_calibration c = {0};
