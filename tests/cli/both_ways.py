@@ -12,7 +12,7 @@ WITHIN = 0.02
 
 def ask(words):
     done = subprocess.run([program, *words, "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return json.loads(done.stdout) if done.stdout else None
+    return json.loads(done.stdout) if done.returncode < 2 else None
 
 
 def judge(seed):

@@ -236,6 +236,10 @@ CALL(STAT, ssize_t, readlink, (const char *path, char *out, size_t size),
      (const char *, char *, size_t), (path, out, size))
 CALL(STAT, off_t, lseek, (int fd, off_t to, int how), (int, off_t, int), (fd, to, how))
 CALL(STAT, off64_t, lseek64, (int fd, off64_t to, int how), (int, off64_t, int), (fd, to, how))
+char *getcwd(char *out, size_t size) {
+	REAL(char *, getcwd, char *, size_t);
+	return fails(STAT) ? NULL : real(out, size);
+}
 char *realpath(const char *path, char *out) {
 	REAL(char *, realpath, const char *, char *);
 	return fails(STAT) ? NULL : real(path, out);
