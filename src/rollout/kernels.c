@@ -136,6 +136,7 @@ static void take_attention(const lk_engine *engine, const lk_device *device,
 	out->latent = model->attention == LK_ATTN_MLA;
 	out->width = out->latent ? (model->kv_lora + model->qk_rope) / LATENT_WIDTH : 1;
 	out->call = (lk_law_call){.device = device, .format = lk_law_format_find("bf16")};
+	out->chosen = model->index_topk;
 	double *size = out->call.size;
 	if (out->latent) {
 		find_law(&lk_law_mla, device,
@@ -161,10 +162,12 @@ static void take_attention(const lk_engine *engine, const lk_device *device,
 	size[LK_ATTENTION_CACHE] = cache;
 }
 
-/* A latent of another width than that of the law counts as more keys. */
+/* A latent of another width than that of the law counts as more keys. Kernels of chosen keys pad
+ * shorter contexts to as many as are chosen. */
 double lk_decode_attention_s(const lk_decode_cache *cache, double sequences, double keys,
                              double window) {
 	lk_law_call call = cache->call;
+	if (cache->chosen > 0) keys = cache->chosen;
 	int batch = cache->latent ? LK_MLA_BATCH : LK_ATTENTION_BATCH,
 		queries = cache->latent ? LK_MLA_QUERIES : LK_ATTENTION_QUERIES,
 		at = cache->latent ? LK_MLA_KEYS : LK_ATTENTION_KEYS;

@@ -93,6 +93,19 @@ static double price_heads(struct pricing *pricing, double rows, double split) {
 	       price_inside(pricing, rows, h, heads * v);
 }
 
+/* An indexer's products (DeepSeek-V3.2, arXiv 2512.02556), whole on every GPU, and its kernels but
+ * for the keys that they read: norms and positions, conversions of queries and keys to 8 bits,
+ * scores, the choice. */
+static double price_indexer(struct pricing *pricing, double rows) {
+	const lk_model *model = pricing->engine->model;
+	double wide = (double)model->index_heads * model->index_dim, dim = model->index_dim,
+		   from = model->q_lora > 0 ? model->q_lora : model->hidden;
+	if (model->index_topk == 0) return 0;
+	return price_inside(pricing, rows, wide, from) +
+	       price_inside(pricing, rows, dim + model->index_heads, model->hidden) +
+	       2 * price_pass(pricing, rows * (wide + dim) * 4) + 3 * price_pass(pricing, 0);
+}
+
 /* Queries are projected into the latent space, and attention's output out of it, by products per
  * head (DeepSeek-V2, arXiv 2405.04434, section 2.1.2: absorbed weights). */
 static double price_latent(struct pricing *pricing, double rows, double split) {
@@ -103,7 +116,8 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 	seconds += price_inside(pricing, rows, q, model->q_lora > 0 ? model->q_lora : h);
 	seconds += price_kernel(pricing, lk_decode_absorb_s(&pricing->kernels, rows));
 	seconds += price_pass(pricing, rows * (model->q_lora + latent + q) * 4);
-	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
+	return seconds + price_indexer(pricing, rows) +
+	       price_inside(pricing, rows, h, heads * model->v_dim);
 }
 
 /* The products of recurrences, and a pass over their output: convolutions and gates. */
@@ -296,6 +310,23 @@ static void add_states(const struct pricing *pricing, int layer, lk_prices *out)
 	out->attention_floor_s += lk_decode_state_s(&out->cache, 1, 0) / out->attention;
 }
 
+/* Of memory bandwidth, as passes over activations. */
+static const double SCORES_SHARE = 0.45;
+
+/* Scores of an indexer: a key and its scale in 8 bits are read for each sequence, and the score is
+ * written and read three times to choose; of a prompt's pairs, the products in 8 bits. */
+static void add_indexer(const struct pricing *pricing, double layers, lk_prices *out) {
+	const lk_model *model = pricing->engine->model;
+	lk_dtype dtype = lk_peak_flops(pricing->device, LK_FP8) > 0 ? LK_FP8 : LK_BF16;
+	double rate = lk_sustained_flops(pricing->device, dtype) * pricing->engine->numbers.products;
+	if (model->index_topk == 0) return;
+	out->index_s = layers * (lk_engine_index_bytes(pricing->engine) + 16) /
+	               (pricing->device->memory_rate * SCORES_SHARE);
+	out->window[out->windows] = INFINITY;
+	out->pair_s[out->windows++] = layers * 2 * model->index_heads * (model->index_dim + 1.0) /
+	                              rate / pricing->engine->pp;
+}
+
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
 	double pair = price_pair(pricing);
@@ -304,6 +335,7 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	out->shares = engine->pp * (engine->attention_dp ? engine->tp : 1.0);
 	for (int i = 0; i < engine->model->layers; i++) {
 		double window = lk_model_window(engine->model, i);
+		if (engine->model->index_topk > 0) window = engine->model->index_topk;
 		add_states(pricing, i, out);
 		if (!(lk_model_layer(engine->model, i).mixers & LK_MIXER_ATTENTION)) continue;
 		if (!(window > 0)) window = INFINITY;
@@ -316,18 +348,20 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 		out->attention_floor_s +=
 			lk_decode_attention_s(&out->cache, 1, 1, INFINITY) / out->attention;
 	}
+	if (out->windows > 0 && out->windows < LK_PRICE_WINDOWS)
+		add_indexer(pricing, out->layers[0], out);
 }
 
 /* Attention over the cache and steps of recurrences, of all layers. */
 static double attention_at(const lk_prices *prices, double sequences, double mean) {
 	double seconds = 0, each = sequences / prices->shares;
 	if (!(sequences > 0)) return 0;
-	for (int i = 0; i < prices->windows; i++)
+	for (int i = 0; i < prices->windows && prices->layers[i] > 0; i++)
 		seconds += prices->layers[i] *
 		           lk_decode_attention_s(&prices->cache, each, mean, prices->window[i]);
 	if (prices->state_layers > 0)
 		seconds += prices->state_layers * lk_decode_state_s(&prices->cache, each, prices->state);
-	return seconds / prices->attention;
+	return (seconds + prices->index_s * each * mean) / prices->attention;
 }
 
 /* ---- the whole ---- */
@@ -335,7 +369,6 @@ static double attention_at(const lk_prices *prices, double sequences, double mea
 const char *lk_engine_lacks(const lk_model *model) {
 	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0)
 		return "it does not generate text";
-	if (model->index_topk > 0) return "an indexer chooses the keys that it attends to";
 	if (lk_model_mixers(model) & LK_MIXER_RWKV) return "RWKV's time mix is not";
 	return NULL;
 }
@@ -366,9 +399,11 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
-bool lk_engine_has_grace(const lk_engine *engine) {
+/* A thread of Grace takes 1.1 to 1.3 times as long as one of the x86 processors of HGX machines
+ * (assumed, as rows of superchips differ in more than that). */
+double lk_engine_host_factor(const lk_engine *engine) {
 	const char *name = engine->cluster->node[0].device->name;
-	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0 ? 1.2 : 1;
 }
 
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {
@@ -391,9 +426,10 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	};
 	double guess = engine->accept, draft = engine->draft;
 	double early = engine->software->early ? engine->numbers.early_us : 0;
-	double host = 1e-6 * (lk_engine_has_grace(engine) ? engine->numbers.grace : 1);
+	double host = 1e-6 * lk_engine_host_factor(engine);
 	*out = (lk_prices){.step_s = engine->numbers.step_us * host,
 	                   .sequence_s = (engine->numbers.sequence_us + early) * host,
+	                   .request_s = engine->numbers.request_us * host,
 	                   .rows = 1 + draft,
 	                   /* each further token needs all before it (Leviathan et al., arXiv
 	                      2211.17192, equation 1) */

@@ -7,6 +7,8 @@
 /* Key-value heads on a GPU; bytes that one layer caches per token there. */
 double lk_engine_kv_heads(const lk_engine *engine);
 double lk_engine_token_bytes(const lk_engine *engine);
+/* Of them, those of an indexer: its key in 8 bits with a scale. */
+double lk_engine_index_bytes(const lk_engine *engine);
 /* GPUs that split a layer's matrices except experts: 1 if each attends to its own sequences. */
 double lk_engine_split(const lk_engine *engine);
 

@@ -539,7 +539,7 @@ static void newer_devices_are_never_slower(void **state) {
 				for (double n = 1; n <= 256; n *= 4) {
 					double older = INFINITY;
 					for (int g = 0; g < 3; g++) {
-						const lk_served served = {n, 1024, 512, false};
+						const lk_served served = {.sequences = n, .prompt = 1024, .response = 512};
 						double token = token_time_of(softwares[e], models[m], gpus[g], 8,
 						                             narrow ? LK_FP8 : LK_BF16, &served);
 						if (g == 1) assert_true(token <= older * 1.001); /* of one family */
@@ -558,7 +558,7 @@ static void tokens_of_served_requests(void **state) {
 	for (int m = 0; m < 3; m++) {
 		double before = 0;
 		for (double sequences = 1; sequences <= 512; sequences *= 2) {
-			lk_served served = {sequences, 1024, 512, false}, apart = served;
+			lk_served served = {.sequences = sequences, .prompt = 1024, .response = 512}, apart = served;
 			apart.apart = true;
 			double token = token_time(models[m], "h200", 8, &served);
 			assert_true(token >= before);
@@ -569,7 +569,7 @@ static void tokens_of_served_requests(void **state) {
 			before = token;
 		}
 	}
-	const lk_served one = {1, 1024, 512, false};
+	const lk_served one = {.sequences = 1, .prompt = 1024, .response = 512};
 	double whole = token_time("llama3.1-70b", "h200", 1, &one),
 		   half = token_time("llama3.1-70b", "h200", 2, &one);
 	assert_true(half < whole && half > whole / 2);
