@@ -38,8 +38,9 @@ struct pricing {
 	double stream; /* bytes/s of passes over activations */
 	double narrow; /* bytes per element of the layers' operands */
 	double floor_s;
-	lk_group_shape group; /* GPUs that split a layer */
-	double launches;      /* per iteration, counted while it is priced */
+	lk_group_shape group;           /* GPUs that split a layer */
+	double launches;                /* per iteration, counted while it is priced */
+	double experts_rows, experts_s; /* of the layer priced before */
 };
 
 static double price_kernel(struct pricing *pricing, double seconds) {
@@ -70,8 +71,10 @@ static double price_inside(struct pricing *pricing, double m, double n, double k
 	       price_product(pricing, product, m, n, k);
 }
 
-/* Residual stream and its normalised copy: read twice, written twice. */
+/* Residual stream and its normalised copy: read twice, written twice, by the all-reduce before where
+ * there is one. */
 static double price_norm(struct pricing *pricing, double rows) {
+	if (pricing->engine->tp > 1 && !pricing->engine->attention_dp) return 0;
 	return price_pass(pricing, rows * pricing->engine->model->hidden * (6 + pricing->narrow));
 }
 
@@ -164,13 +167,18 @@ static double price_experts(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
 	double own = own_rows(engine, rows);
-	double seconds =
+	double router =
 		price_product(pricing, &pricing->kernels.wide, own, model->experts, model->hidden);
-	seconds += price_kernel(pricing, lk_decode_experts_s(&pricing->kernels, engine, rows));
+	if (pricing->experts_rows != rows) {
+		pricing->experts_rows = rows;
+		pricing->experts_s = lk_decode_experts_s(&pricing->kernels, engine, rows);
+	}
+	double routed = price_kernel(pricing, pricing->experts_s), shared = 0;
 	pricing->launches += 6; /* its kernels */
 	if (model->shared_ffn > 0)
-		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
-	return seconds;
+		shared = price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
+	/* on streams of their own while they leave SMs to one another */
+	return router + (own > LK_LAW_FEW_ROWS ? routed + shared : fmax(routed, shared));
 }
 
 static double price_ffn(struct pricing *pricing, const lk_layer *layer, double rows) {
@@ -192,16 +200,25 @@ static double price_collective(struct pricing *pricing, lk_coll_kind kind, doubl
 	           : seconds;
 }
 
+/* Rows travel to the experts in their format and back in 16 bits: each to all GPUs, or each copy to
+ * where an expert of its choice is. */
+static double price_dispatch(struct pricing *pricing, double rows) {
+	const lk_engine *engine = pricing->engine;
+	double width = lk_dtype_bytes(engine->dtype), hidden = engine->model->hidden,
+		   all = price_collective(pricing, LK_COLL_ALLGATHER, rows * hidden * width) +
+	             price_collective(pricing, LK_COLL_REDUCESCATTER, rows * hidden * 2);
+	double copies = own_rows(engine, rows) * fmin(engine->model->topk, engine->ep) * hidden;
+	if (engine->ep < engine->tp) return all;
+	return fmin(all, lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * width) +
+	                     lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * 2));
+}
+
 static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double numbers = rows * engine->model->hidden, bytes = numbers * 2;
 	if (engine->tp == 1) return 0;
-	if (engine->attention_dp) /* rows travel to the feed-forward in its format */
-		return layer->ffn != LK_FFN_EXPERTS
-		           ? 0
-		           : price_collective(pricing, LK_COLL_ALLGATHER,
-		                              numbers * lk_dtype_bytes(engine->dtype)) +
-		                 price_collective(pricing, LK_COLL_REDUCESCATTER, bytes);
+	if (engine->attention_dp)
+		return layer->ffn == LK_FFN_EXPERTS ? price_dispatch(pricing, rows) : 0;
 	return price_collective(pricing, LK_COLL_ALLREDUCE, bytes) *
 	       ((layer->mixers != 0) + (layer->ffn != LK_FFN_NONE));
 }
@@ -323,8 +340,8 @@ static void add_indexer(const struct pricing *pricing, double layers, lk_prices 
 	out->index_s = layers * (lk_engine_index_bytes(pricing->engine) + 16) /
 	               (pricing->device->memory_rate * SCORES_SHARE);
 	out->window[out->windows] = INFINITY;
-	out->pair_s[out->windows++] = layers * 2 * model->index_heads * (model->index_dim + 1.0) /
-	                              rate / pricing->engine->pp;
+	out->pair_s[out->windows++] =
+		layers * 2 * model->index_heads * (model->index_dim + 1.0) / rate / pricing->engine->pp;
 }
 
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
@@ -437,6 +454,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	                   .draft_s = draft / engine->model->layers};
 	fill_tables(&pricing, out);
 	out->issue_s = pricing.launches * engine->numbers.launch_us * host;
+	out->hosts = engine->attention_dp ? engine->tp : 1;
 	out->eager = engine->eager;
 	out->overlaps = engine->software->overlaps;
 	fill_attention(&pricing, out);
@@ -467,7 +485,7 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 	/* launches run ahead of the device. If all host work does, host and device partly hide each
 	 * other: sqrt(device^2 + host^2), the longer one when they differ much. */
 	double issue = prices->eager || prompt > 0 ? prices->issue_s : 0,
-		   serial = prices->step_s + prices->sequence_s * sequences;
+		   serial = prices->step_s + prices->sequence_s * sequences / prices->hosts;
 	double host = prices->overlaps ? hypot(device, serial + issue) - device
 	                               : serial + fmax(0, issue - device);
 	const double each[LK_GENERATION_PARTS] = {prefill, products, attention, exchange, head, host};

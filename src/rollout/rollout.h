@@ -59,6 +59,7 @@ typedef struct lk_engine_numbers {
 
 enum {
 	LK_ENGINE_EXPERTS = 2, /* index among them */
+	LK_ENGINE_FLOOR = 3,
 	LK_ENGINE_STEP = 4,
 	LK_ENGINE_SEQUENCE = 5,
 	LK_ENGINE_EARLY = 7,
@@ -166,6 +167,7 @@ typedef struct lk_prices {
 	double state_layers, state; /* layers with a recurrence, elements of its state on a GPU */
 	double scan_s;              /* of recurrences per prompt token */
 	double step_s, sequence_s;  /* host */
+	double hosts;               /* schedulers that divide the sequences */
 	double request_s;           /* of a request, in addition to its iterations */
 	double issue_s;             /* host: launches of an iteration outside CUDA graphs */
 	bool eager;                 /* no CUDA graphs */

@@ -82,8 +82,7 @@ static void add_wait(const lk_engine *engine, const lk_prices *prices, const lk_
 		add_first(out, out->token[1], 1);
 		return;
 	}
-	for (int i = 0; i < out->tokens; i++)
-		all += seconds[i] = span_seconds(prices, &out->token[i]);
+	for (int i = 0; i < out->tokens; i++) all += seconds[i] = span_seconds(prices, &out->token[i]);
 	for (int i = 0; i < out->tokens; i++) add_first(out, out->token[i], seconds[i] / all / 2);
 }
 

@@ -85,8 +85,8 @@ static lk_status inference_add(const struct inference_rows *rows,
 		               "the table has no row that can be predicted");
 	for (size_t i = 0; i < rows->runs->count; i++)
 		if (rows->weight[i] > 0)
-			rows->misses[misses++] = fabs(log(lk_engine_seconds(numbers, &rows->tokens.terms[i]) /
-			                                  rows->tokens.measured[i]));
+			rows->misses[misses++] = fabs(
+				log(lk_engine_seconds(numbers, &rows->tokens.terms[i]) / rows->tokens.measured[i]));
 	size_t firsts = inference_fit(rows, &rows->first, software, LK_ENGINE_FIT_REQUEST, numbers);
 	lk_calibration_row *row =
 		lk_calibration_add(out, "generation", software ? software->name : "all", "");
@@ -97,8 +97,8 @@ static lk_status inference_add(const struct inference_rows *rows,
 	row->date = date;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
 		if (i == LK_ENGINE_REQUEST ? firsts >= FEWEST
-		                           : kind == LK_ENGINE_FIT_ALL || i == LK_ENGINE_STEP ||
-		                                 i == LK_ENGINE_SEQUENCE)
+		                           : kind == LK_ENGINE_FIT_ALL || i == LK_ENGINE_FLOOR ||
+		                                 i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
 			lk_calibration_put(row, lk_engine_number_limits[i].name, *lk_engine_number(numbers, i));
 	return LK_OK;
 }

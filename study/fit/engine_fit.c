@@ -51,7 +51,7 @@ static lk_engine_iterations span_terms(const struct unit_prices *unit,
                                        const lk_iteration_span *span) {
 	lk_engine_iterations terms = {
 		.count = span->count,
-		.sequences = span->sequences,
+		.sequences = span->sequences / unit->bare[0].hosts,
 		.launches = unit->bare[0].eager || span->prompt > 0 ? unit->launches : 0,
 	};
 	lk_iteration_span one = *span;
@@ -175,9 +175,8 @@ static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, cons
 		serving.token[i].count /= fmax(1, served->response - 1);
 	const lk_iteration_spans spans = {.at = first ? serving.first : serving.token,
 	                                  .count = (size_t)(first ? serving.firsts : serving.tokens)};
-	*out = (lk_engine_terms){.host = lk_engine_host_factor(engine),
-	                         .early = engine->software->early,
-	                         .requests = first};
+	*out = (lk_engine_terms){
+		.host = lk_engine_host_factor(engine), .early = engine->software->early, .requests = first};
 	return collect_terms(arena, &(*priced)->unit, &spans, out, err);
 }
 
@@ -201,7 +200,7 @@ static int find_expert_place(double experts, double *share) {
 
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms) {
 	double share, host = 1e-6 * terms->host, seconds = terms->requests * host * numbers->request_us,
-		   sequence_us = numbers->sequence_us + (terms->early ? numbers->early_us : 0);
+				  sequence_us = numbers->sequence_us + (terms->early ? numbers->early_us : 0);
 	int place = find_expert_place(numbers->experts, &share);
 	for (size_t i = 0; i < terms->count; i++) {
 		const lk_engine_iterations *each = &terms->spans[i];
@@ -226,10 +225,24 @@ static lk_engine_numbers numbers_of(const double *x) {
 /* Beyond this a miss counts by its logarithm: the row does something that its table does not state,
  * such as guessing tokens. */
 static const double UNSTATED = .3;
+/* Error that a number as far from its start as its limits are from one another is worth. */
+static const double PRIOR = .2;
 
 static double counted_miss(double ratio) {
 	double miss = fabs(log(ratio));
 	return miss > UNSTATED ? UNSTATED * (1 + log(miss / UNSTATED)) : miss;
+}
+
+/* Numbers stay near their start unless rows tell otherwise: few networks would leave the host's
+ * time and that of small kernels free to stand for one another. */
+static double numbers_strain(const double *x) {
+	double strain = 0;
+	for (int i = 0; i < LK_ENGINE_REQUEST; i++) {
+		const lk_fit_number *limit = &lk_engine_number_limits[i];
+		double away = log(x[i] / limit->start) / log(limit->high / limit->low);
+		strain += away * away;
+	}
+	return strain;
 }
 
 static double engine_miss(const double *x, void *context) {
@@ -242,7 +255,7 @@ static double engine_miss(const double *x, void *context) {
 		       counted_miss(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]);
 		used += rows->weight[i];
 	}
-	return used > 0 ? sum / used : 0;
+	return (used > 0 ? sum / used : 0) + PRIOR * numbers_strain(x);
 }
 
 /* Whether rows determine `experts`: dense networks do not, and the number keeps its start. */
@@ -264,7 +277,8 @@ static bool releases_matter(const lk_engine_rows *rows) {
 
 static bool number_is_fitted(lk_engine_fitted kind, int index) {
 	switch (kind) {
-	case LK_ENGINE_FIT_HOST: return index == LK_ENGINE_STEP || index == LK_ENGINE_SEQUENCE;
+	case LK_ENGINE_FIT_HOST:
+		return index == LK_ENGINE_FLOOR || index == LK_ENGINE_STEP || index == LK_ENGINE_SEQUENCE;
 	case LK_ENGINE_FIT_REQUEST: return index == LK_ENGINE_REQUEST;
 	case LK_ENGINE_FIT_ALL: break;
 	}

@@ -95,6 +95,8 @@ static void serving_take_layout(const lk_csv *csv, const int *at, int first,
 	if (squared) gpus = root;
 	if (gpus > 1024) gpus = 1024;
 	engine->tp = (int)gpus;
+	/* a slice of an expert has a scale's 128 columns or more */
+	if (inner > 1 && engine->model->expert_ffn / inner < 128) ep = gpus;
 	engine->ep = engine->model->experts > 0 ? (int)fmin(ep, gpus) : 1;
 }
 

@@ -18,13 +18,13 @@ struct inference {
 	const lk_validate_request *request;
 	lk_inference_run *runs;
 	size_t count;
-	lk_engine_terms *terms; /* [count] */
-	lk_engine_terms *first; /* [count] of first tokens, where they are scored */
-	double *measured;       /* [count] */
-	double *tokens;         /* [count] measured, of all tokens or each further one */
-	double *weight;         /* [count] scratch */
-	bool *seen;             /* [count] predicted from its fold */
-	bool served;            /* requests arrive as others end */
+	lk_engine_terms *terms;   /* [count] */
+	lk_engine_terms *first;   /* [count] of first tokens, where they are scored */
+	double *measured;         /* [count] */
+	double *tokens;           /* [count] measured, of all tokens or each further one */
+	double *weight;           /* [count] scratch */
+	bool *seen;               /* [count] predicted from its fold */
+	bool served;              /* requests arrive as others end */
 	lk_engine_priced *priced; /* of the row before */
 	lk_scoring *out;
 };
@@ -97,9 +97,11 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	lk_status status = inference->served ? serving_ask(inference, run, row, &why)
 	                                     : inference_ask(inference->arena, run, row, &why);
 	if (status == LK_OK && inference->request->cross)
-		status = lk_inference_terms(inference->arena, run, false, &inference->priced, &inference->terms[i], &why);
+		status = lk_inference_terms(inference->arena, run, false, &inference->priced,
+		                            &inference->terms[i], &why);
 	if (status == LK_OK && inference->request->cross && inference->request->first_token)
-		status = lk_inference_terms(inference->arena, run, true, &inference->priced, &inference->first[i], &why);
+		status = lk_inference_terms(inference->arena, run, true, &inference->priced,
+		                            &inference->first[i], &why);
 	if (status == LK_OK) return LK_OK;
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	row->reason = lk_arena_printf(inference->arena, "%s: %s", why.where, why.what);
