@@ -18,7 +18,7 @@
  *        first of each client
  * queue  a client beyond the n that the cache holds waits for its turn: (D + F) / n each
  *
- * Where other GPUs compute the prompts, none are met, and F is not predicted beyond the prompt. */
+ * Where other GPUs compute the prompts, none are met, and F has neither their wave nor a queue. */
 #include "rollout/rollout.h"
 
 #include <math.h>

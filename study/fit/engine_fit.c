@@ -226,7 +226,7 @@ static lk_engine_numbers numbers_of(const double *x) {
  * such as guessing tokens. */
 static const double UNSTATED = .3;
 /* Error that a number as far from its start as its limits are from one another is worth. */
-static const double PRIOR = .2;
+static const double PRIOR = .05;
 
 static double counted_miss(double ratio) {
 	double miss = fabs(log(ratio));

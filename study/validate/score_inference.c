@@ -92,6 +92,8 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	if (inference->request->first_token) row->measured = run->first_s > 0 ? run->first_s : NAN;
 	inference->measured[i] = row->measured;
 	row->reason = run->why_not;
+	if (!row->reason && inference->request->first_token && run->served.apart)
+		row->reason = "first tokens by engines that compute prompts alone are not predicted";
 	inference->out->scores[i].suspect = run->suspect;
 	if (row->reason) return LK_OK;
 	lk_status status = inference->served ? serving_ask(inference, run, row, &why)
