@@ -53,7 +53,7 @@ const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of
 
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
 	{"attention", 1, 0.1, 1.2, true},      {"products", 1, 0.1, 1.2, true},
-	{"experts", 0.5, 0.1, 1.2, true},     {"floor_us", 2, 0.5, 20, true},
+	{"experts", 0.5, 0.1, 1.2, true},      {"floor_us", 2, 0.5, 20, true},
 	{"step_us", 1000, 50, 30000, true},    {"sequence_us", 5, 0.1, 200, true},
 	{"launch_us", 30, 0.1, 150, true},     {"early_us", 5, 0.1, 200, true},
 	{"request_us", 20000, 100, 1e6, true},
