@@ -241,7 +241,7 @@ static lk_status inference_score(struct inference *inference, lk_error *err) {
 		return lk_oom(err);
 	for (size_t i = 0; i < inference->count; i++) LK_TRY(inference_fill_row(inference, i, err));
 	if (inference->request->cross) inference_predict_unseen(inference);
-	inference->out->parameters = LK_ENGINE_NUMBERS + 2 * inference_softwares(inference);
+	inference->out->parameters = LK_ENGINE_NUMBERS + 4 * inference_softwares(inference);
 	inference->out->folds = inference->request->cross ? "network" : "";
 	inference->out->unit_of_rows = "run";
 	return inference_divide(inference, err);
