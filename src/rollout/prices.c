@@ -71,11 +71,22 @@ static double price_inside(struct pricing *pricing, double m, double n, double k
 	       price_product(pricing, product, m, n, k);
 }
 
+static bool has_grace(const lk_engine *engine) {
+	const char *name = engine->cluster->node[0].device->name;
+	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+}
+
+/* Bytes that the engines' own all-reduce takes, with the norm behind it; larger ones are NCCL's
+ * (TensorRT-LLM, max_workspace_size_auto; vLLM, custom_all_reduce.py). */
+static const double FUSED_BYTES = 8 << 20;
+
 /* Residual stream and its normalised copy: read twice, written twice, by the all-reduce before where
- * there is one. */
+ * that is the engines' own. */
 static double price_norm(struct pricing *pricing, double rows) {
-	if (pricing->engine->tp > 1 && !pricing->engine->attention_dp) return 0;
-	return price_pass(pricing, rows * pricing->engine->model->hidden * (6 + pricing->narrow));
+	const lk_engine *engine = pricing->engine;
+	double numbers = rows * engine->model->hidden;
+	if (engine->tp > 1 && !engine->attention_dp && 2 * numbers <= FUSED_BYTES) return 0;
+	return price_pass(pricing, numbers * (6 + pricing->narrow));
 }
 
 /* ---- a layer ---- */
@@ -200,15 +211,16 @@ static double price_collective(struct pricing *pricing, lk_coll_kind kind, doubl
 	           : seconds;
 }
 
-/* Rows travel to the experts in their format and back in 16 bits: each to all GPUs, or each copy to
- * where an expert of its choice is. */
+/* Rows travel to the experts in their format and back in 16 bits: each to all GPUs, or, on
+ * superchips, each copy to where an expert of its choice is (TensorRT-LLM, supports_mnnvl: Arm hosts
+ * whose NVLinks are all up). */
 static double price_dispatch(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double width = lk_dtype_bytes(engine->dtype), hidden = engine->model->hidden,
 		   all = price_collective(pricing, LK_COLL_ALLGATHER, rows * hidden * width) +
 	             price_collective(pricing, LK_COLL_REDUCESCATTER, rows * hidden * 2);
 	double copies = own_rows(engine, rows) * fmin(engine->model->topk, engine->ep) * hidden;
-	if (engine->ep < engine->tp) return all;
+	if (engine->ep < engine->tp || !has_grace(engine)) return all;
 	return fmin(all, lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * width) +
 	                     lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * 2));
 }
@@ -416,11 +428,11 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
-/* A thread of Grace takes 1.1 to 1.3 times as long as one of the x86 processors of HGX machines
- * (assumed, as rows of superchips differ in more than that). */
+/* A thread of Grace takes 1.1 to 1.3 times as long as one of the x86 processors of HGX machines; of
+ * 1.2 and 1.5, with numbers fitted to each, the latter misses throughput and steps of reinforcement
+ * learning by less and served requests by as much. */
 double lk_engine_host_factor(const lk_engine *engine) {
-	const char *name = engine->cluster->node[0].device->name;
-	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0 ? 1.2 : 1;
+	return has_grace(engine) ? 1.5 : 1;
 }
 
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {

@@ -439,7 +439,7 @@ static void recurrences(void **state) {
 	lk_arena_free(&bench.arena);
 }
 
-/* A Grace host takes 1.2 times as long, an early release more for each sequence. */
+/* A Grace host takes 1.5 times as long, an early release more for each sequence. */
 static void hosts_and_releases(void **state) {
 	(void)state;
 	struct bench x86 = bench_of("llama3.1-8b", "b200", 1),
@@ -447,9 +447,9 @@ static void hosts_and_releases(void **state) {
 	x86.engine.numbers.early_us = 7;
 	bench_ready(&x86);
 	bench_ready(&grace);
-	near(grace.prices.step_s, 1.2 * x86.prices.step_s, 1e-12);
-	near(grace.prices.sequence_s, 1.2 * x86.prices.sequence_s, 1e-12);
-	near(grace.prices.issue_s, 1.2 * x86.prices.issue_s, 1e-12);
+	near(grace.prices.step_s, 1.5 * x86.prices.step_s, 1e-12);
+	near(grace.prices.sequence_s, 1.5 * x86.prices.sequence_s, 1e-12);
+	near(grace.prices.issue_s, 1.5 * x86.prices.issue_s, 1e-12);
 	double later = x86.prices.sequence_s;
 	x86.engine.software = lk_engine_software_find("tensorrt-llm-1.0");
 	bench_ready(&x86);
@@ -542,7 +542,7 @@ static void newer_devices_are_never_slower(void **state) {
 						double token = token_time_of(softwares[e], models[m], gpus[g], 8,
 						                             narrow ? LK_FP8 : LK_BF16, &served);
 						if (g == 1) assert_true(token <= older * 1.001); /* of one family */
-						assert_true(token >= before[g]);
+						assert_true(token >= before[g] * (1 - 1e-9));
 						older = before[g] = token;
 					}
 				}
@@ -644,6 +644,44 @@ static void chosen_keys(void **state) {
 	lk_arena_free(&bench.arena);
 }
 
+static double part_of(const struct bench *bench, const lk_iteration_span *span, int part) {
+	double parts[LK_GENERATION_PARTS] = {0};
+	lk_iterations(&bench->prices, span, parts);
+	return parts[part];
+}
+
+/* Norms are a part of the engines' own all-reduce, of up to 8 MiB; behind NCCL's they are passes. */
+static void norms_behind_reductions(void **state) {
+	(void)state;
+	struct bench bench = bench_of("llama3.1-8b", "h100-sxm", 2);
+	bench_ready(&bench);
+	double seconds[3];
+	for (int i = 0; i < 3; i++) {
+		double rows = 1024 * exp2((i - 1) / 8.0); /* 8 MiB at the second */
+		seconds[i] = part_of(&bench, &(lk_iteration_span){0, 0, rows, 0, 1}, LK_GENERATION_PREFILL);
+	}
+	double passes = 2 * 32 * 1024 * 4096 * 8.0 / bench.cluster.node[0].device->memory_rate;
+	assert_true(seconds[2] - seconds[1] > seconds[1] - seconds[0] + 1.5 * passes);
+	lk_arena_free(&bench.arena);
+}
+
+/* One copy of a row per expert travels on superchips; else rows travel to all GPUs. */
+static void copies_to_experts(void **state) {
+	(void)state;
+	const char *const gpus[2] = {"b200", "gb200"};
+	double seconds[2];
+	for (int i = 0; i < 2; i++) {
+		struct bench bench = bench_of("llama4-maverick", gpus[i], 4);
+		bench.engine.attention_dp = true;
+		bench.engine.ep = 4;
+		bench_ready(&bench);
+		seconds[i] = part_of(&bench, &(lk_iteration_span){4096, 4096 * 1024.0, 0, 0, 1},
+		                     LK_GENERATION_EXCHANGE);
+		lk_arena_free(&bench.arena);
+	}
+	assert_true(seconds[1] < 0.7 * seconds[0]);
+}
+
 /* Rows choose some experts more often than others: fewer are read than of equal chances, all in the
  * end. */
 static void popular_experts(void **state) {
@@ -727,6 +765,8 @@ int main(void) {
 		cmocka_unit_test(tokens_of_served_requests),
 		cmocka_unit_test(prompts_of_served_requests),
 		cmocka_unit_test(chosen_keys),
+		cmocka_unit_test(norms_behind_reductions),
+		cmocka_unit_test(copies_to_experts),
 		cmocka_unit_test(popular_experts),
 		cmocka_unit_test(newer_devices_are_never_slower),
 		cmocka_unit_test(more_engines_are_never_slower),
