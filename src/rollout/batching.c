@@ -2,7 +2,8 @@
  * the next. Between two changes the batch is constant and all sequences grow equally, so that its
  * iterations are one sum. The batch changes when
  *
- *     a chunk of prompts is computed    a separate iteration, in which the others decode
+ *     a chunk of prompts is computed    a separate iteration, in which the others decode, or wait
+ *                                       if prompts come first
  *     a sequence ends                   kept in a heap by its ending time on the clock
  *     the cache is full                 the sequence that came last is preempted and recomputed
  *                                       later (vLLM, v1/core/sched/scheduler.py)
@@ -164,8 +165,8 @@ static bool batch_has_room(const struct batch *batch, uint32_t i) {
 
 /* Take as many prompts as fit into an iteration; the last one perhaps partly. */
 static lk_status gather_prompts(struct batch *batch, double *rows, double *pairs, lk_error *err) {
-	double budget =
-		batch_limit(batch, batch->engine->tokens) - batch->running * batch->prices->rows;
+	double decoding = batch->engine->software->prompts_first ? 0 : batch->running,
+		   budget = batch_limit(batch, batch->engine->tokens) - decoding * batch->prices->rows;
 	*rows = *pairs = 0;
 	batch->joining.count = 0;
 	while (batch_waits(batch) && budget >= 1) {
@@ -210,17 +211,19 @@ static lk_status join_prompts(struct batch *batch, lk_error *err) {
 static lk_status batch_run(struct batch *batch, double prompt, double pairs, double count,
                            lk_error *err) {
 	lk_batching *out = batch->out;
-	double step = batch->running * batch->prices->taken;
-	const lk_iteration_span span = {batch->running, batch->context + step * (count - 1) / 2, prompt,
-	                                pairs, count};
+	bool waits = prompt > 0 && batch->engine->software->prompts_first;
+	double decoding = waits ? 0 : batch->running, taken = waits ? 0 : batch->prices->taken,
+		   step = decoding * taken;
+	const lk_iteration_span span = {decoding, waits ? 0 : batch->context + step * (count - 1) / 2,
+	                                prompt, pairs, count};
 	double seconds = lk_iterations(batch->prices, &span, out->parts);
 	if (batch->spans) {
 		if (!lk_push(batch->spans)) return lk_oom(err);
 		*lk_last(batch->spans) = span;
 	}
-	batch->clock += count * batch->prices->taken;
+	batch->clock += count * taken;
 	batch->context += count * step;
-	batch->used += count * batch_growth(batch);
+	if (!waits) batch->used += count * batch_growth(batch);
 	out->seconds += seconds;
 	out->iterations += count;
 	out->running_s += seconds * batch->running;

@@ -24,13 +24,16 @@
  * is vLLM in a framework of reinforcement learning, which also asks for the probability of every
  * token: its host takes longer. */
 static const lk_engine_software software[] = {
-	{"vllm", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
-	{"sglang", "tensorrt-llm", "sglang", false, false, true, 1024, 8192, 0.88, false, false, false},
-	{"vllm-rl", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false},
-	{"tensorrt-llm", "", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, false},
+	{"vllm", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false,
+     false},
+	{"sglang", "tensorrt-llm", "sglang", false, false, true, 1024, 8192, 0.88, false, false, true,
+     false},
+	{"vllm-rl", "tensorrt-llm", "vllm", false, false, false, 1024, 8192, 0.9, false, false, false,
+     false},
+	{"tensorrt-llm", "", "trtllm", true, true, true, 2048, 8192, 0.9, true, true, false, false},
 	{"tensorrt-llm-1.0", "tensorrt-llm", "trtllm", true, true, true, 2048, 8192, 0.9, true, true,
-     true},
-	{"tensorrt-engine", "", "trtllm", true, true, false, 2048, 8192, 0.9, true, true, false},
+     false, true},
+	{"tensorrt-engine", "", "trtllm", true, true, false, 2048, 8192, 0.9, true, true, false, false},
 };
 enum { SOFTWARE = sizeof software / sizeof *software };
 
@@ -49,18 +52,18 @@ const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of
 }
 
 const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS] = {
-	{"attention", 1, 0.1, 1.2, true},   {"products", 1, 0.1, 1.2, true},
-	{"experts", 0.35, 0.1, 1.2, true},  {"floor_us", 2, 0.5, 20, true},
-	{"step_us", 1000, 50, 30000, true}, {"sequence_us", 5, 0.1, 200, true},
-	{"launch_us", 30, 0.1, 150, true},  {"grace", 1.3, 1, 3, true},
-	{"early_us", 5, 0.1, 200, true},
+	{"attention", 1, 0.1, 1.2, true},      {"products", 1, 0.1, 1.2, true},
+	{"experts", 0.5, 0.1, 1.2, true},      {"floor_us", 2, 0.5, 20, true},
+	{"step_us", 1000, 50, 30000, true},    {"sequence_us", 5, 0.1, 200, true},
+	{"launch_us", 30, 0.1, 150, true},     {"early_us", 5, 0.1, 200, true},
+	{"request_us", 20000, 100, 1e6, true},
 };
 
 double *lk_engine_number(lk_engine_numbers *numbers, int index) {
 	double *const at[LK_ENGINE_NUMBERS] = {
 		&numbers->attention, &numbers->products, &numbers->experts,
 		&numbers->floor_us,  &numbers->step_us,  &numbers->sequence_us,
-		&numbers->launch_us, &numbers->grace,    &numbers->early_us};
+		&numbers->launch_us, &numbers->early_us, &numbers->request_us};
 	return at[index];
 }
 
@@ -115,7 +118,11 @@ double lk_engine_token_bytes(const lk_engine *engine) {
 		model->attention == LK_ATTN_MLA
 			? (double)model->kv_lora + model->qk_rope
 			: lk_engine_kv_heads(engine) * ((double)model->head_dim + lk_model_value_dim(model));
-	return width * lk_dtype_bytes(engine->kv_dtype);
+	return width * lk_dtype_bytes(engine->kv_dtype) + lk_engine_index_bytes(engine);
+}
+
+double lk_engine_index_bytes(const lk_engine *engine) {
+	return engine->model->index_topk > 0 ? engine->model->index_dim + 4 : 0;
 }
 
 /* Tensors of a computed chunk, of which each stage has its part: residual stream, the widest

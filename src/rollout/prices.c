@@ -38,8 +38,9 @@ struct pricing {
 	double stream; /* bytes/s of passes over activations */
 	double narrow; /* bytes per element of the layers' operands */
 	double floor_s;
-	lk_group_shape group; /* GPUs that split a layer */
-	double launches;      /* per iteration, counted while it is priced */
+	lk_group_shape group;           /* GPUs that split a layer */
+	double launches;                /* per iteration, counted while it is priced */
+	double experts_rows, experts_s; /* of the layer priced before */
 };
 
 static double price_kernel(struct pricing *pricing, double seconds) {
@@ -70,9 +71,22 @@ static double price_inside(struct pricing *pricing, double m, double n, double k
 	       price_product(pricing, product, m, n, k);
 }
 
-/* Residual stream and its normalised copy: read twice, written twice. */
+static bool has_grace(const lk_engine *engine) {
+	const char *name = engine->cluster->node[0].device->name;
+	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+}
+
+/* Bytes that the engines' own all-reduce takes, with the norm behind it; larger ones are NCCL's
+ * (TensorRT-LLM, max_workspace_size_auto; vLLM, custom_all_reduce.py). */
+static const double FUSED_BYTES = 8 << 20;
+
+/* Residual stream and its normalised copy: read twice, written twice, by the all-reduce before where
+ * that is the engines' own. */
 static double price_norm(struct pricing *pricing, double rows) {
-	return price_pass(pricing, rows * pricing->engine->model->hidden * (6 + pricing->narrow));
+	const lk_engine *engine = pricing->engine;
+	double numbers = rows * engine->model->hidden;
+	if (engine->tp > 1 && !engine->attention_dp && 2 * numbers <= FUSED_BYTES) return 0;
+	return price_pass(pricing, numbers * (6 + pricing->narrow));
 }
 
 /* ---- a layer ---- */
@@ -93,6 +107,19 @@ static double price_heads(struct pricing *pricing, double rows, double split) {
 	       price_inside(pricing, rows, h, heads * v);
 }
 
+/* An indexer's products (DeepSeek-V3.2, arXiv 2512.02556), whole on every GPU, and its kernels but
+ * for the keys that they read: norms and positions, conversions of queries and keys to 8 bits,
+ * scores, the choice. */
+static double price_indexer(struct pricing *pricing, double rows) {
+	const lk_model *model = pricing->engine->model;
+	double wide = (double)model->index_heads * model->index_dim, dim = model->index_dim,
+		   from = model->q_lora > 0 ? model->q_lora : model->hidden;
+	if (model->index_topk == 0) return 0;
+	return price_inside(pricing, rows, wide, from) +
+	       price_inside(pricing, rows, dim + model->index_heads, model->hidden) +
+	       2 * price_pass(pricing, rows * (wide + dim) * 4) + 3 * price_pass(pricing, 0);
+}
+
 /* Queries are projected into the latent space, and attention's output out of it, by products per
  * head (DeepSeek-V2, arXiv 2405.04434, section 2.1.2: absorbed weights). */
 static double price_latent(struct pricing *pricing, double rows, double split) {
@@ -103,7 +130,8 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 	seconds += price_inside(pricing, rows, q, model->q_lora > 0 ? model->q_lora : h);
 	seconds += price_kernel(pricing, lk_decode_absorb_s(&pricing->kernels, rows));
 	seconds += price_pass(pricing, rows * (model->q_lora + latent + q) * 4);
-	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
+	return seconds + price_indexer(pricing, rows) +
+	       price_inside(pricing, rows, h, heads * model->v_dim);
 }
 
 /* The products of recurrences, and a pass over their output: convolutions and gates. */
@@ -150,13 +178,18 @@ static double price_experts(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	const lk_model *model = engine->model;
 	double own = own_rows(engine, rows);
-	double seconds =
+	double router =
 		price_product(pricing, &pricing->kernels.wide, own, model->experts, model->hidden);
-	seconds += price_kernel(pricing, lk_decode_experts_s(&pricing->kernels, engine, rows));
+	if (pricing->experts_rows != rows) {
+		pricing->experts_rows = rows;
+		pricing->experts_s = lk_decode_experts_s(&pricing->kernels, engine, rows);
+	}
+	double routed = price_kernel(pricing, pricing->experts_s), shared = 0;
 	pricing->launches += 6; /* its kernels */
 	if (model->shared_ffn > 0)
-		seconds += price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
-	return seconds;
+		shared = price_gated(pricing, own, model->shared_ffn / lk_engine_split(engine));
+	/* on streams of their own while they leave SMs to one another */
+	return router + (own > LK_LAW_FEW_ROWS ? routed + shared : fmax(routed, shared));
 }
 
 static double price_ffn(struct pricing *pricing, const lk_layer *layer, double rows) {
@@ -178,16 +211,26 @@ static double price_collective(struct pricing *pricing, lk_coll_kind kind, doubl
 	           : seconds;
 }
 
+/* Rows travel to the experts in their format and back in 16 bits: each to all GPUs, or, on
+ * superchips, each copy to where an expert of its choice is (TensorRT-LLM, supports_mnnvl: Arm hosts
+ * whose NVLinks are all up). */
+static double price_dispatch(struct pricing *pricing, double rows) {
+	const lk_engine *engine = pricing->engine;
+	double width = lk_dtype_bytes(engine->dtype), hidden = engine->model->hidden,
+		   all = price_collective(pricing, LK_COLL_ALLGATHER, rows * hidden * width) +
+	             price_collective(pricing, LK_COLL_REDUCESCATTER, rows * hidden * 2);
+	double copies = own_rows(engine, rows) * fmin(engine->model->topk, engine->ep) * hidden;
+	if (engine->ep < engine->tp || !has_grace(engine)) return all;
+	return fmin(all, lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * width) +
+	                     lk_decode_alltoall_s(&pricing->kernels, &pricing->group, copies * 2));
+}
+
 static double price_exchange(struct pricing *pricing, const lk_layer *layer, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double numbers = rows * engine->model->hidden, bytes = numbers * 2;
 	if (engine->tp == 1) return 0;
-	if (engine->attention_dp) /* rows travel to the feed-forward in its format */
-		return layer->ffn != LK_FFN_EXPERTS
-		           ? 0
-		           : price_collective(pricing, LK_COLL_ALLGATHER,
-		                              numbers * lk_dtype_bytes(engine->dtype)) +
-		                 price_collective(pricing, LK_COLL_REDUCESCATTER, bytes);
+	if (engine->attention_dp)
+		return layer->ffn == LK_FFN_EXPERTS ? price_dispatch(pricing, rows) : 0;
 	return price_collective(pricing, LK_COLL_ALLREDUCE, bytes) *
 	       ((layer->mixers != 0) + (layer->ffn != LK_FFN_NONE));
 }
@@ -296,6 +339,23 @@ static void add_states(const struct pricing *pricing, int layer, lk_prices *out)
 	out->attention_floor_s += lk_decode_state_s(&out->cache, 1, 0) / out->attention;
 }
 
+/* Of memory bandwidth, as passes over activations. */
+static const double SCORES_SHARE = 0.45;
+
+/* Scores of an indexer: a key and its scale in 8 bits are read for each sequence, and the score is
+ * written and read three times to choose; of a prompt's pairs, the products in 8 bits. */
+static void add_indexer(const struct pricing *pricing, double layers, lk_prices *out) {
+	const lk_model *model = pricing->engine->model;
+	lk_dtype dtype = lk_peak_flops(pricing->device, LK_FP8) > 0 ? LK_FP8 : LK_BF16;
+	double rate = lk_sustained_flops(pricing->device, dtype) * pricing->engine->numbers.products;
+	if (model->index_topk == 0) return;
+	out->index_s = layers * (lk_engine_index_bytes(pricing->engine) + 16) /
+	               (pricing->device->memory_rate * SCORES_SHARE);
+	out->window[out->windows] = INFINITY;
+	out->pair_s[out->windows++] =
+		layers * 2 * model->index_heads * (model->index_dim + 1.0) / rate / pricing->engine->pp;
+}
+
 static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
 	double pair = price_pair(pricing);
@@ -304,6 +364,7 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 	out->shares = engine->pp * (engine->attention_dp ? engine->tp : 1.0);
 	for (int i = 0; i < engine->model->layers; i++) {
 		double window = lk_model_window(engine->model, i);
+		if (engine->model->index_topk > 0) window = engine->model->index_topk;
 		add_states(pricing, i, out);
 		if (!(lk_model_layer(engine->model, i).mixers & LK_MIXER_ATTENTION)) continue;
 		if (!(window > 0)) window = INFINITY;
@@ -316,18 +377,20 @@ static void fill_attention(const struct pricing *pricing, lk_prices *out) {
 		out->attention_floor_s +=
 			lk_decode_attention_s(&out->cache, 1, 1, INFINITY) / out->attention;
 	}
+	if (out->windows > 0 && out->windows < LK_PRICE_WINDOWS)
+		add_indexer(pricing, out->layers[0], out);
 }
 
 /* Attention over the cache and steps of recurrences, of all layers. */
 static double attention_at(const lk_prices *prices, double sequences, double mean) {
 	double seconds = 0, each = sequences / prices->shares;
 	if (!(sequences > 0)) return 0;
-	for (int i = 0; i < prices->windows; i++)
+	for (int i = 0; i < prices->windows && prices->layers[i] > 0; i++)
 		seconds += prices->layers[i] *
 		           lk_decode_attention_s(&prices->cache, each, mean, prices->window[i]);
 	if (prices->state_layers > 0)
 		seconds += prices->state_layers * lk_decode_state_s(&prices->cache, each, prices->state);
-	return seconds / prices->attention;
+	return (seconds + prices->index_s * each * mean) / prices->attention;
 }
 
 /* ---- the whole ---- */
@@ -335,7 +398,6 @@ static double attention_at(const lk_prices *prices, double sequences, double mea
 const char *lk_engine_lacks(const lk_model *model) {
 	if (model->network != LK_NET_DECODER || !model->lm_head || model->vocab <= 0)
 		return "it does not generate text";
-	if (model->index_topk > 0) return "an indexer chooses the keys that it attends to";
 	if (lk_model_mixers(model) & LK_MIXER_RWKV) return "RWKV's time mix is not";
 	return NULL;
 }
@@ -366,9 +428,11 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
-bool lk_engine_has_grace(const lk_engine *engine) {
-	const char *name = engine->cluster->node[0].device->name;
-	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
+/* A thread of Grace takes 1.1 to 1.3 times as long as one of the x86 processors of HGX machines; of
+ * 1.2 and 1.5, with numbers fitted to each, the latter misses throughput and steps of reinforcement
+ * learning by less and served requests by as much. */
+double lk_engine_host_factor(const lk_engine *engine) {
+	return has_grace(engine) ? 1.5 : 1;
 }
 
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err) {
@@ -391,9 +455,10 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	};
 	double guess = engine->accept, draft = engine->draft;
 	double early = engine->software->early ? engine->numbers.early_us : 0;
-	double host = 1e-6 * (lk_engine_has_grace(engine) ? engine->numbers.grace : 1);
+	double host = 1e-6 * lk_engine_host_factor(engine);
 	*out = (lk_prices){.step_s = engine->numbers.step_us * host,
 	                   .sequence_s = (engine->numbers.sequence_us + early) * host,
+	                   .request_s = engine->numbers.request_us * host,
 	                   .rows = 1 + draft,
 	                   /* each further token needs all before it (Leviathan et al., arXiv
 	                      2211.17192, equation 1) */
@@ -401,6 +466,7 @@ lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *er
 	                   .draft_s = draft / engine->model->layers};
 	fill_tables(&pricing, out);
 	out->issue_s = pricing.launches * engine->numbers.launch_us * host;
+	out->hosts = engine->attention_dp ? engine->tp : 1;
 	out->eager = engine->eager;
 	out->overlaps = engine->software->overlaps;
 	fill_attention(&pricing, out);
@@ -431,7 +497,7 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 	/* launches run ahead of the device. If all host work does, host and device partly hide each
 	 * other: sqrt(device^2 + host^2), the longer one when they differ much. */
 	double issue = prices->eager || prompt > 0 ? prices->issue_s : 0,
-		   serial = prices->step_s + prices->sequence_s * sequences;
+		   serial = prices->step_s + prices->sequence_s * sequences / prices->hosts;
 	double host = prices->overlaps ? hypot(device, serial + issue) - device
 	                               : serial + fmax(0, issue - device);
 	const double each[LK_GENERATION_PARTS] = {prefill, products, attention, exchange, head, host};

@@ -53,16 +53,17 @@ typedef struct lk_engine_numbers {
 	double step_us;     /* host time per iteration that no kernel overlaps */
 	double sequence_us; /* likewise per running sequence */
 	double launch_us;   /* per launch outside CUDA graphs */
-	double grace;       /* factor on host times if the processor is Grace instead of x86 */
 	double early_us;    /* added to sequence_us in an early release */
+	double request_us;  /* from a request to its queue and from its first token to the client */
 } lk_engine_numbers;
 
 enum {
 	LK_ENGINE_EXPERTS = 2, /* index among them */
+	LK_ENGINE_FLOOR = 3,
 	LK_ENGINE_STEP = 4,
 	LK_ENGINE_SEQUENCE = 5,
-	LK_ENGINE_GRACE = 7,
-	LK_ENGINE_EARLY = 8,
+	LK_ENGINE_EARLY = 7,
+	LK_ENGINE_REQUEST = 8,
 	LK_ENGINE_NUMBERS = 9
 };
 /* Names, start and limits of the numbers, in the order of the struct. */
@@ -82,6 +83,7 @@ typedef struct lk_engine_software {
 	double memory_share; /* of the device's memory */
 	bool share_of_free;  /* the share is of what weights and workspace leave */
 	bool keeps_chunks;   /* layers that attend within chunks also cache earlier chunks */
+	bool prompts_first;  /* waiting prompts are computed alone; decoding waits */
 	bool early;          /* an early release of `alike`, whose numbers apply except for early_us */
 } lk_engine_software;
 
@@ -143,6 +145,7 @@ typedef struct lk_kernel_law {
 typedef struct lk_decode_cache {
 	lk_kernel_law attention, step, convolution; /* the last two of recurrences */
 	lk_law_call call;                           /* of attention, but for sequences and keys */
+	double chosen; /* keys that an indexer chooses; 0: attention to all */
 	bool latent;
 	double width; /* of a cached token, over that of the law */
 } lk_decode_cache;
@@ -158,11 +161,14 @@ typedef struct lk_prices {
 	double pair_s[LK_PRICE_WINDOWS]; /* per pair of query and key of a prompt */
 	lk_decode_cache cache;
 	double attention;           /* factor on attention's rate */
+	double index_s;             /* an indexer's reading of a key, all layers */
 	double shares;              /* batches that the sequences are divided into */
 	double attention_floor_s;   /* of all layers' attention kernels */
 	double state_layers, state; /* layers with a recurrence, elements of its state on a GPU */
 	double scan_s;              /* of recurrences per prompt token */
 	double step_s, sequence_s;  /* host */
+	double hosts;               /* schedulers that divide the sequences */
+	double request_s;           /* of a request, in addition to its iterations */
 	double issue_s;             /* host: launches of an iteration outside CUDA graphs */
 	bool eager;                 /* no CUDA graphs */
 	bool overlaps;              /* host and device partly hide each other */
@@ -171,10 +177,10 @@ typedef struct lk_prices {
 	double draft_s;             /* share of an iteration's layers added by guessing */
 } lk_prices;
 
+/* Host times of its machine over those of x86 processors. */
+double lk_engine_host_factor(const lk_engine *engine);
 /* Whether its 8-bit weights have a scale per block. */
 bool lk_engine_has_blocks(const lk_engine *engine);
-/* Whether the engine's GPUs are superchips with a Grace processor. */
-bool lk_engine_has_grace(const lk_engine *engine);
 /* Why generation with a network is not modelled; NULL: it is. */
 const char *lk_engine_lacks(const lk_model *model);
 
@@ -237,13 +243,21 @@ typedef struct lk_served {
 	double sequences;        /* requests in flight, at least 1 */
 	double prompt, response; /* tokens of each */
 	bool apart;              /* other GPUs compute the prompts */
+	bool equal;    /* all have exactly these lengths, so that those that began together end so */
+	double rounds; /* requests that each client sends in turn, the first ones at once; 0: no end */
 } lk_served;
 
-/* Iterations between the tokens of a request. Returns their number, 1 or 2. `first_s`: the time to
- * the first token; may be NULL. */
-int lk_serving_spans(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
-                     lk_iteration_span out[2], double *first_s);
-/* Seconds from a token of a request to the next. */
+enum { LK_SERVING_SPANS = 6 };
+
+/* Iterations that a request waits for, in the mean. */
+typedef struct lk_serving {
+	lk_iteration_span token[2], first[LK_SERVING_SPANS]; /* all further tokens; the first */
+	int tokens, firsts;
+} lk_serving;
+
+void lk_serving_of(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
+                   lk_serving *out);
+/* Seconds from a token of a request to the next. `first_s`: to the first one; may be NULL. */
 double lk_serving_token(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
                         double *first_s);
 

@@ -7,6 +7,8 @@
 /* Key-value heads on a GPU; bytes that one layer caches per token there. */
 double lk_engine_kv_heads(const lk_engine *engine);
 double lk_engine_token_bytes(const lk_engine *engine);
+/* Of them, those of an indexer: its key in 8 bits with a scale. */
+double lk_engine_index_bytes(const lk_engine *engine);
 /* GPUs that split a layer's matrices except experts: 1 if each attends to its own sequences. */
 double lk_engine_split(const lk_engine *engine);
 
@@ -39,6 +41,9 @@ double lk_decode_experts_s(const lk_decode_kernels *kernels, const lk_engine *en
 /* Seconds of an all-reduce of few bytes; INFINITY where it cannot run. */
 double lk_decode_allreduce_s(const lk_decode_kernels *kernels, const lk_group_shape *group,
                              double bytes);
+/* Seconds of an all-to-all in which each GPU sends `bytes`; INFINITY likewise. */
+double lk_decode_alltoall_s(const lk_decode_kernels *kernels, const lk_group_shape *group,
+                            double bytes);
 /* Seconds in one layer of attention of sequences with `keys` cached tokens each, and of one step of
  * a recurrence with `state` elements a sequence. */
 double lk_decode_attention_s(const lk_decode_cache *cache, double sequences, double keys,

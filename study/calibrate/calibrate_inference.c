@@ -11,38 +11,46 @@
 #include "rollout/rollout.h"
 #include "tables/tables.h"
 
-/* Use rows that can be predicted and are not suspect; skip the others. */
-static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
-                                 lk_engine_terms *terms, double *measured, bool *use,
-                                 lk_error *err) {
+enum { FEWEST = 20 }; /* rows of a software */
+
+/* What a row measures: all of its tokens, or the first one. */
+struct inference_times {
+	lk_engine_terms *terms;
+	double *measured;
+	bool *known;
+};
+
+struct inference_rows {
+	const lk_inference_runs *runs;
+	struct inference_times tokens, first;
+	double *misses, *weight;
+};
+
+/* Use rows that can be predicted and are not suspect; skip the others. Rows of throughput have no
+ * first token. */
+static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs, bool first,
+                                 struct inference_times *out, lk_error *err) {
+	lk_engine_priced *priced = NULL;
 	for (size_t i = 0; i < runs->count; i++) {
 		const lk_inference_run *run = &runs->at[i];
 		lk_error unknown;
-		measured[i] = run->seconds;
-		if (run->why_not || run->suspect) continue;
-		lk_status status = lk_inference_terms(arena, run, &terms[i], &unknown);
+		out->measured[i] = first ? run->first_s : run->seconds;
+		if (run->why_not || run->suspect || !(out->measured[i] > 0)) continue;
+		lk_status status = lk_inference_terms(arena, run, first, &priced, &out->terms[i], &unknown);
 		if (status == LK_ERR_MEMORY) return lk_oom(err);
-		use[i] = status == LK_OK;
+		out->known[i] = status == LK_OK;
 	}
 	return LK_OK;
 }
 
-enum { FEWEST = 20 }; /* rows of a software */
-
-struct inference_rows {
-	const lk_inference_runs *runs;
-	lk_engine_terms *terms;
-	double *measured, *misses, *weight;
-	bool *known;
-};
-
 /* Every table weighs the same: rows of a table share its weight. */
 static size_t inference_weigh(const struct inference_rows *rows,
+                              const struct inference_times *times,
                               const lk_engine_software *software) {
 	size_t count = 0, used[2] = {0};
 	for (size_t i = 0; i < rows->runs->count; i++) {
 		const lk_inference_run *run = &rows->runs->at[i];
-		bool use = rows->known[i] &&
+		bool use = times->known[i] &&
 		           (!software || lk_engine_software_fitted(run->engine.software) == software);
 		rows->weight[i] = use;
 		used[run->served.sequences > 0] += use;
@@ -54,25 +62,32 @@ static size_t inference_weigh(const struct inference_rows *rows,
 	return count;
 }
 
-/* A row of the numbers of one software, or of all rows if it is NULL; with `of`, only of its host,
- * the rest being `of`. None with too few rows. `out_numbers` may be NULL. */
+/* Returns the number of rows; numbers keep what too few rows do not tell. */
+static size_t inference_fit(const struct inference_rows *rows, const struct inference_times *times,
+                            const lk_engine_software *software, lk_engine_fitted kind,
+                            lk_engine_numbers *numbers) {
+	size_t count = inference_weigh(rows, times, software);
+	const lk_engine_rows fitted = {times->terms, times->measured, rows->weight, rows->runs->count};
+	if (count >= (software ? FEWEST : 1)) lk_engine_fit(&fitted, kind, numbers);
+	return count;
+}
+
+/* A row of the numbers of one software, or of all rows if it is NULL: those of the kind, and the
+ * time of a request. None with too few rows. */
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
-                               const char *date, const lk_engine_numbers *of,
-                               lk_engine_numbers *out_numbers, lk_calibration *out, lk_error *err) {
-	lk_engine_numbers numbers;
-	size_t count = inference_weigh(rows, software), misses = 0;
+                               const char *date, lk_engine_fitted kind, lk_engine_numbers *numbers,
+                               lk_calibration *out, lk_error *err) {
+	size_t count = inference_fit(rows, &rows->tokens, software, kind, numbers), misses = 0;
 	if (software && count < FEWEST) return LK_OK;
 	if (count == 0)
 		return lk_fail(err, LK_ERR_INPUT, "calibrate inference",
 		               "the table has no row that can be predicted");
-	const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight, rows->runs->count};
-	lk_engine_fit(&fitted, of, &numbers);
-	if (out_numbers) *out_numbers = numbers;
 	for (size_t i = 0; i < rows->runs->count; i++)
 		if (rows->weight[i] > 0)
-			rows->misses[misses++] =
-				fabs(log(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]));
+			rows->misses[misses++] = fabs(
+				log(lk_engine_seconds(numbers, &rows->tokens.terms[i]) / rows->tokens.measured[i]));
+	size_t firsts = inference_fit(rows, &rows->first, software, LK_ENGINE_FIT_REQUEST, numbers);
 	lk_calibration_row *row =
 		lk_calibration_add(out, "generation", software ? software->name : "all", "");
 	if (!row) return lk_oom(err);
@@ -81,9 +96,10 @@ static lk_status inference_add(const struct inference_rows *rows,
 	row->source = source;
 	row->date = date;
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
-		if (!of || i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
-			lk_calibration_put(row, lk_engine_number_limits[i].name,
-			                   *lk_engine_number(&numbers, i));
+		if (i == LK_ENGINE_REQUEST ? firsts >= FEWEST
+		                           : kind == LK_ENGINE_FIT_ALL || i == LK_ENGINE_FLOOR ||
+		                                 i == LK_ENGINE_STEP || i == LK_ENGINE_SEQUENCE)
+			lk_calibration_put(row, lk_engine_number_limits[i].name, *lk_engine_number(numbers, i));
 	return LK_OK;
 }
 
@@ -93,30 +109,35 @@ static lk_status inference_add_software(const struct inference_rows *rows,
                                         const lk_engine_numbers *all, const char *source,
                                         const char *date, lk_calibration *out, lk_error *err) {
 	const lk_engine_software *alike = lk_engine_software_find(software->alike);
-	lk_engine_numbers known = *all;
+	lk_engine_numbers numbers = *all;
 	if (software->early) return LK_OK;
-	if (alike && inference_weigh(rows, alike) >= FEWEST) {
-		const lk_engine_rows fitted = {rows->terms, rows->measured, rows->weight,
-		                               rows->runs->count};
-		lk_engine_fit(&fitted, NULL, &known);
-	}
-	return inference_add(rows, software, source, date, alike ? &known : NULL, NULL, out, err);
+	if (alike) inference_fit(rows, &rows->tokens, alike, LK_ENGINE_FIT_ALL, &numbers);
+	return inference_add(rows, software, source, date,
+	                     alike ? LK_ENGINE_FIT_HOST : LK_ENGINE_FIT_ALL, &numbers, out, err);
+}
+
+static bool times_make(lk_arena *arena, size_t count, struct inference_times *out) {
+	out->terms = LK_ARRAY(arena, lk_engine_terms, count);
+	out->measured = LK_ARRAY(arena, double, count);
+	out->known = LK_ARRAY(arena, bool, count);
+	return out->terms && out->measured && out->known;
 }
 
 static lk_status inference_calibrate(lk_arena *arena, const lk_inference_runs *runs,
                                      const char *source, const char *date, lk_calibration *out,
                                      lk_error *err) {
 	struct inference_rows rows = {.runs = runs,
-	                              .terms = LK_ARRAY(arena, lk_engine_terms, runs->count),
-	                              .measured = LK_ARRAY(arena, double, runs->count),
 	                              .misses = LK_ARRAY(arena, double, runs->count),
-	                              .weight = LK_ARRAY(arena, double, runs->count),
-	                              .known = LK_ARRAY(arena, bool, runs->count)};
+	                              .weight = LK_ARRAY(arena, double, runs->count)};
 	lk_engine_numbers all = {0};
-	if (!rows.terms || !rows.measured || !rows.misses || !rows.weight || !rows.known)
+	if (!rows.misses || !rows.weight || !times_make(arena, runs->count, &rows.tokens) ||
+	    !times_make(arena, runs->count, &rows.first))
 		return lk_oom(err);
-	LK_TRY(inference_terms(arena, runs, rows.terms, rows.measured, rows.known, err));
-	LK_TRY(inference_add(&rows, NULL, source, date, NULL, &all, out, err));
+	LK_TRY(inference_terms(arena, runs, false, &rows.tokens, err));
+	LK_TRY(inference_terms(arena, runs, true, &rows.first, err));
+	for (int i = 0; i < LK_ENGINE_NUMBERS; i++)
+		*lk_engine_number(&all, i) = lk_engine_number_limits[i].start;
+	LK_TRY(inference_add(&rows, NULL, source, date, LK_ENGINE_FIT_ALL, &all, out, err));
 	for (int i = 0; lk_engine_software_at(i); i++)
 		LK_TRY(
 			inference_add_software(&rows, lk_engine_software_at(i), &all, source, date, out, err));

@@ -10,6 +10,7 @@
  * prices at numbers of 1. products(e) is priced at a few values of e and interpolated linearly in
  * 1/e, because compute-bound products are linear in it. Nearly equal iterations are added up. */
 #include <math.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -31,7 +32,7 @@ struct unit_prices {
 
 static lk_status unit_prices_of(const lk_engine *engine, struct unit_prices *out, lk_error *err) {
 	lk_engine alone = *engine;
-	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1, .grace = 1};
+	alone.numbers = (lk_engine_numbers){.attention = 1, .products = 1};
 	for (int i = LK_EXPERT_PLACES - 1; i >= 0; i--) {
 		alone.numbers.experts = expert_place(i);
 		if (i < LK_EXPERT_PLACES - 1 && engine->model->experts == 0)
@@ -50,7 +51,7 @@ static lk_engine_iterations span_terms(const struct unit_prices *unit,
                                        const lk_iteration_span *span) {
 	lk_engine_iterations terms = {
 		.count = span->count,
-		.sequences = span->sequences,
+		.sequences = span->sequences / unit->bare[0].hosts,
 		.launches = unit->bare[0].eager || span->prompt > 0 ? unit->launches : 0,
 	};
 	lk_iteration_span one = *span;
@@ -128,35 +129,63 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
 		                         sequences, sequences, &spans, &run, err);
 	*out =
-		(lk_engine_terms){.grace = lk_engine_has_grace(engine), .early = engine->software->early};
+		(lk_engine_terms){.host = lk_engine_host_factor(engine), .early = engine->software->early};
 	if (status == LK_OK) status = collect_terms(arena, &unit, &spans, out, err);
 	lk_vec_free(&spans);
 	lk_arena_free(&scratch);
 	return status;
 }
 
-static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, const lk_served *served,
-                                  lk_engine_terms *out, lk_error *err) {
+/* Prices of the engine of the rows before: tables list the loads of an engine one after another. */
+struct lk_engine_priced {
+	lk_engine engine;
 	struct unit_prices unit;
-	lk_iteration_span found[2];
-	lk_prices prices;
-	LK_TRY(unit_prices_of(engine, &unit, err));
-	lk_engine known = *engine;
-	known.numbers = lk_engine_numbers_of(engine->software);
-	LK_TRY(lk_engine_prices(&known, &prices, err));
-	int count = lk_serving_spans(engine, &prices, served, found, NULL);
-	for (int i = 0; i < count; i++) found[i].count /= fmax(1, served->response - 1);
-	const lk_iteration_spans spans = {.at = found, .count = (size_t)count};
-	*out =
-		(lk_engine_terms){.grace = lk_engine_has_grace(engine), .early = engine->software->early};
-	return collect_terms(arena, &unit, &spans, out, err);
+	lk_prices known; /* by the calibration in use */
+};
+
+static bool engines_alike(const lk_engine *a, const lk_engine *b) {
+	return strcmp(a->model->name, b->model->name) == 0 && a->software == b->software &&
+	       a->cluster->node[0].device == b->cluster->node[0].device && a->tp == b->tp &&
+	       a->pp == b->pp && a->ep == b->ep && a->attention_dp == b->attention_dp &&
+	       a->dtype == b->dtype && a->kv_dtype == b->kv_dtype &&
+	       a->mxfp4_experts == b->mxfp4_experts && a->eager == b->eager && a->draft == b->draft &&
+	       a->accept == b->accept;
 }
 
-lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
-                             lk_error *err) {
-	return run->served.sequences > 0 ? serving_terms_of(arena, &run->engine, &run->served, out, err)
-	                                 : lk_engine_terms_of(arena, &run->engine, run->prompt,
-	                                                      run->response, run->sequences, out, err);
+static lk_status price_engine(lk_arena *arena, const lk_engine *engine, lk_engine_priced **priced,
+                              lk_error *err) {
+	if (*priced && engines_alike(&(*priced)->engine, engine)) return LK_OK;
+	lk_engine_priced *fresh = LK_NEW(arena, lk_engine_priced);
+	if (!fresh) return lk_oom(err);
+	fresh->engine = *engine;
+	fresh->engine.numbers = lk_engine_numbers_of(engine->software);
+	LK_TRY(unit_prices_of(engine, &fresh->unit, err));
+	LK_TRY(lk_engine_prices(&fresh->engine, &fresh->known, err));
+	*priced = fresh;
+	return LK_OK;
+}
+
+static lk_status serving_terms_of(lk_arena *arena, const lk_engine *engine, const lk_served *served,
+                                  bool first, lk_engine_priced **priced, lk_engine_terms *out,
+                                  lk_error *err) {
+	lk_serving serving;
+	LK_TRY(price_engine(arena, engine, priced, err));
+	lk_serving_of(engine, &(*priced)->known, served, &serving);
+	for (int i = 0; i < serving.tokens; i++)
+		serving.token[i].count /= fmax(1, served->response - 1);
+	const lk_iteration_spans spans = {.at = first ? serving.first : serving.token,
+	                                  .count = (size_t)(first ? serving.firsts : serving.tokens)};
+	*out = (lk_engine_terms){
+		.host = lk_engine_host_factor(engine), .early = engine->software->early, .requests = first};
+	return collect_terms(arena, &(*priced)->unit, &spans, out, err);
+}
+
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, bool first,
+                             lk_engine_priced **priced, lk_engine_terms *out, lk_error *err) {
+	if (run->served.sequences > 0)
+		return serving_terms_of(arena, &run->engine, &run->served, first, priced, out, err);
+	return lk_engine_terms_of(arena, &run->engine, run->prompt, run->response, run->sequences, out,
+	                          err);
 }
 
 /* Find the place of a value of `experts`: the lower of two, and the share of the other. */
@@ -170,8 +199,8 @@ static int find_expert_place(double experts, double *share) {
 }
 
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms) {
-	double seconds = 0, share, host = 1e-6 * (terms->grace ? numbers->grace : 1),
-		   sequence_us = numbers->sequence_us + (terms->early ? numbers->early_us : 0);
+	double share, host = 1e-6 * terms->host, seconds = terms->requests * host * numbers->request_us,
+				  sequence_us = numbers->sequence_us + (terms->early ? numbers->early_us : 0);
 	int place = find_expert_place(numbers->experts, &share);
 	for (size_t i = 0; i < terms->count; i++) {
 		const lk_engine_iterations *each = &terms->spans[i];
@@ -196,10 +225,24 @@ static lk_engine_numbers numbers_of(const double *x) {
 /* Beyond this a miss counts by its logarithm: the row does something that its table does not state,
  * such as guessing tokens. */
 static const double UNSTATED = .3;
+/* Error that a number as far from its start as its limits are from one another is worth. */
+static const double PRIOR = .05;
 
 static double counted_miss(double ratio) {
 	double miss = fabs(log(ratio));
 	return miss > UNSTATED ? UNSTATED * (1 + log(miss / UNSTATED)) : miss;
+}
+
+/* Numbers stay near their start unless rows tell otherwise: few networks would leave the host's
+ * time and that of small kernels free to stand for one another. */
+static double numbers_strain(const double *x) {
+	double strain = 0;
+	for (int i = 0; i < LK_ENGINE_REQUEST; i++) {
+		const lk_fit_number *limit = &lk_engine_number_limits[i];
+		double away = log(x[i] / limit->start) / log(limit->high / limit->low);
+		strain += away * away;
+	}
+	return strain;
 }
 
 static double engine_miss(const double *x, void *context) {
@@ -212,7 +255,7 @@ static double engine_miss(const double *x, void *context) {
 		       counted_miss(lk_engine_seconds(&numbers, &rows->terms[i]) / rows->measured[i]);
 		used += rows->weight[i];
 	}
-	return used > 0 ? sum / used : 0;
+	return (used > 0 ? sum / used : 0) + PRIOR * numbers_strain(x);
 }
 
 /* Whether rows determine `experts`: dense networks do not, and the number keeps its start. */
@@ -225,35 +268,36 @@ static bool experts_matter(const lk_engine_rows *rows) {
 	return false;
 }
 
-/* Whether rows determine the number of Grace hosts, or of early releases (`early`). */
-static bool host_matters(const lk_engine_rows *rows, bool early) {
+/* Whether rows determine the number of early releases. */
+static bool releases_matter(const lk_engine_rows *rows) {
 	for (size_t i = 0; i < rows->count; i++)
-		if (rows->weight[i] > 0 && (early ? rows->terms[i].early : rows->terms[i].grace))
-			return true;
+		if (rows->weight[i] > 0 && rows->terms[i].early) return true;
 	return false;
 }
 
-/* Numbers of an engine's software: what its host does. */
-static bool number_of_software(int index) {
-	return index == LK_ENGINE_STEP || index == LK_ENGINE_SEQUENCE;
+static bool number_is_fitted(lk_engine_fitted kind, int index) {
+	switch (kind) {
+	case LK_ENGINE_FIT_HOST:
+		return index == LK_ENGINE_FLOOR || index == LK_ENGINE_STEP || index == LK_ENGINE_SEQUENCE;
+	case LK_ENGINE_FIT_REQUEST: return index == LK_ENGINE_REQUEST;
+	case LK_ENGINE_FIT_ALL: break;
+	}
+	return index != LK_ENGINE_REQUEST;
 }
 
-void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
-                   lk_engine_numbers *out) {
+void lk_engine_fit(const lk_engine_rows *rows, lk_engine_fitted kind, lk_engine_numbers *numbers) {
 	lk_engine_rows used = *rows;
-	lk_engine_numbers known = all ? *all : (lk_engine_numbers){0};
 	lk_fit_number limits[LK_ENGINE_NUMBERS];
 	double x[LK_ENGINE_NUMBERS];
 	for (int i = 0; i < LK_ENGINE_NUMBERS; i++) {
-		limits[i] = lk_engine_number_limits[i];
-		bool fixed = all && !number_of_software(i);
-		if (fixed) limits[i].low = limits[i].high = limits[i].start = *lk_engine_number(&known, i);
+		lk_fit_number *limit = &limits[i];
+		*limit = lk_engine_number_limits[i];
+		if (number_is_fitted(kind, i)) {
+			bool known = (i != LK_ENGINE_EXPERTS || experts_matter(rows)) &&
+			             (i != LK_ENGINE_EARLY || releases_matter(rows));
+			if (!known) limit->low = limit->high = limit->start;
+		} else limit->low = limit->high = limit->start = *lk_engine_number(numbers, i);
 	}
-	lk_fit_number *experts = &limits[LK_ENGINE_EXPERTS];
-	lk_fit_number *grace = &limits[LK_ENGINE_GRACE], *early = &limits[LK_ENGINE_EARLY];
-	if (!experts_matter(rows)) experts->low = experts->high = experts->start;
-	if (!host_matters(rows, false)) grace->low = grace->high = grace->start;
-	if (!host_matters(rows, true)) early->low = early->high = early->start;
 	lk_fit_simplex(limits, LK_ENGINE_NUMBERS, 2000, engine_miss, &used, x, NULL);
-	*out = numbers_of(x);
+	*numbers = numbers_of(x);
 }

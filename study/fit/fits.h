@@ -372,17 +372,21 @@ typedef struct lk_engine_terms {
 	const lk_engine_iterations *spans;
 	size_t count;
 	bool overlaps; /* of the software */
-	bool grace;    /* whether the host's processor is a Grace */
 	bool early;    /* of the software */
+	bool requests; /* the time to a first token, with a request's own */
+	double host;   /* factor on host times */
 } lk_engine_terms;
 
 /* Compute the terms of `sequences` equal sequences on the engine; its own numbers are ignored. */
 lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
                              double response, size_t sequences, lk_engine_terms *out,
                              lk_error *err);
-/* Compute the terms of a row, of what its `seconds` measure. */
-lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, lk_engine_terms *out,
-                             lk_error *err);
+/* Prices of an engine, kept from row to row. */
+typedef struct lk_engine_priced lk_engine_priced;
+/* Compute the terms of a row, of what its `seconds` measure, or of its first token. *priced starts
+ * as NULL and belongs to the arena. */
+lk_status lk_inference_terms(lk_arena *arena, const lk_inference_run *run, bool first,
+                             lk_engine_priced **priced, lk_engine_terms *out, lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
 /* Rows to fit: weight[i] is 0 if a row has no part. */
@@ -391,8 +395,12 @@ typedef struct lk_engine_rows {
 	const double *measured, *weight;
 	size_t count;
 } lk_engine_rows;
-/* Find the numbers that minimise the weighted mean of |ln(predicted / measured)|. With `all`, only
- * the host's time per iteration and per sequence are found; the rest is that of `all`. */
-void lk_engine_fit(const lk_engine_rows *rows, const lk_engine_numbers *all,
-                   lk_engine_numbers *out);
+typedef enum lk_engine_fitted {
+	LK_ENGINE_FIT_ALL,     /* but the time of a request */
+	LK_ENGINE_FIT_HOST,    /* per iteration and per sequence */
+	LK_ENGINE_FIT_REQUEST, /* of first tokens */
+} lk_engine_fitted;
+/* Find the numbers of a kind that minimise the weighted mean of |ln(predicted / measured)|; the
+ * others stay as they are. */
+void lk_engine_fit(const lk_engine_rows *rows, lk_engine_fitted kind, lk_engine_numbers *numbers);
 #endif

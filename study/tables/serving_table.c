@@ -34,6 +34,7 @@ enum {
 	DECODE_MOE_TP,
 	DECODE_MOE_EP,
 	DECODE_WORKERS,
+	SOURCE,
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
@@ -42,7 +43,12 @@ static const char *const columns[COLUMNS] = {
 	"concurrency",    "ttft_ms",       "tpot_ms",       "tp",
 	"attn_dp",        "moe_tp",        "moe_ep",        "decode_tp",
 	"decode_attn_dp", "decode_moe_tp", "decode_moe_ep", "decode_workers",
+	"source",
 };
+
+/* Requests that each client sends: InferenceX measures ten times as many as are in flight. Its
+ * lengths vary between 0.8 and 1 times those stated; those of AIConfigurator's own sweeps do not. */
+static const double SERVING_ROUNDS = 10;
 
 struct serving_reading {
 	lk_arena *arena;
@@ -89,6 +95,8 @@ static void serving_take_layout(const lk_csv *csv, const int *at, int first,
 	if (squared) gpus = root;
 	if (gpus > 1024) gpus = 1024;
 	engine->tp = (int)gpus;
+	/* a slice of an expert has a scale's 128 columns or more */
+	if (inner > 1 && engine->model->expert_ffn / inner < 128) ep = gpus;
 	engine->ep = engine->model->experts > 0 ? (int)fmin(ep, gpus) : 1;
 }
 
@@ -127,11 +135,14 @@ static lk_status serving_take_row(lk_arena *arena, const lk_csv *csv, const int 
 		run->why_not = "the precision is not known";
 	run->engine.kv_dtype = serving_cache(&run->engine);
 	lk_engine_take_mxfp4(&run->engine, true);
+	bool equal = strstr(lk_csv_field(csv, at[SOURCE]), "auto-gap-analysis") != NULL;
 	double workers = apart ? fmax(1, serving_number(csv, at[DECODE_WORKERS])) : 1;
 	run->served = (lk_served){.sequences = serving_number(csv, at[CONCURRENCY]) / workers,
 	                          .prompt = run->prompt,
 	                          .response = run->response,
-	                          .apart = apart};
+	                          .apart = apart,
+	                          .equal = equal,
+	                          .rounds = SERVING_ROUNDS};
 	run->engine.sequences = (int)fmax(1, fmin(run->served.sequences, 65536));
 	if (run->why_not) return LK_OK;
 	if (!(run->served.sequences > 0)) run->why_not = "the number of requests is not stated";

@@ -18,11 +18,14 @@ struct inference {
 	const lk_validate_request *request;
 	lk_inference_run *runs;
 	size_t count;
-	lk_engine_terms *terms; /* [count] */
-	double *measured;       /* [count] */
-	double *weight;         /* [count] scratch */
-	bool *seen;             /* [count] predicted from its fold */
-	bool served;            /* requests arrive as others end */
+	lk_engine_terms *terms;   /* [count] */
+	lk_engine_terms *first;   /* [count] of first tokens, where they are scored */
+	double *measured;         /* [count] */
+	double *tokens;           /* [count] measured, of all tokens or each further one */
+	double *weight;           /* [count] scratch */
+	bool *seen;               /* [count] predicted from its fold */
+	bool served;              /* requests arrive as others end */
+	lk_engine_priced *priced; /* of the row before */
 	lk_scoring *out;
 };
 
@@ -85,15 +88,22 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	row->gpus = run->engine.tp * run->engine.pp;
 	row->stack = run->software;
 	row->precision = run->precision;
-	row->measured = inference->measured[i] = run->seconds;
+	inference->tokens[i] = row->measured = run->seconds;
 	if (inference->request->first_token) row->measured = run->first_s > 0 ? run->first_s : NAN;
+	inference->measured[i] = row->measured;
 	row->reason = run->why_not;
+	if (!row->reason && inference->request->first_token && run->served.apart)
+		row->reason = "first tokens by engines that compute prompts alone are not predicted";
 	inference->out->scores[i].suspect = run->suspect;
 	if (row->reason) return LK_OK;
 	lk_status status = inference->served ? serving_ask(inference, run, row, &why)
 	                                     : inference_ask(inference->arena, run, row, &why);
 	if (status == LK_OK && inference->request->cross)
-		status = lk_inference_terms(inference->arena, run, &inference->terms[i], &why);
+		status = lk_inference_terms(inference->arena, run, false, &inference->priced,
+		                            &inference->terms[i], &why);
+	if (status == LK_OK && inference->request->cross && inference->request->first_token)
+		status = lk_inference_terms(inference->arena, run, true, &inference->priced,
+		                            &inference->first[i], &why);
 	if (status == LK_OK) return LK_OK;
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	row->reason = lk_arena_printf(inference->arena, "%s: %s", why.where, why.what);
@@ -140,20 +150,29 @@ static int inference_softwares(const struct inference *inference) {
 /* Numbers for the rows of a network and software, from rows without the network: software that is
  * like another one differs from it in its host. */
 static void inference_fit_unseen(struct inference *inference, size_t of, lk_engine_numbers *out) {
-	const lk_engine_rows rows = {inference->terms, inference->measured, inference->weight,
-	                             inference->count};
+	const lk_engine_rows rows = {inference->terms, inference->tokens, inference->weight,
+	                             inference->count},
+						 first = {inference->first, inference->measured, inference->weight,
+	                              inference->count};
 	const lk_engine_software *own = lk_engine_software_fitted(inference->runs[of].engine.software),
 							 *alike = lk_engine_software_find(own->alike);
+	*out = lk_engine_numbers_of(own);
 	if (!inference_leave_out(inference, of, alike ? alike : own))
 		inference_leave_out(inference, of, NULL);
-	lk_engine_fit(&rows, NULL, out);
-	if (!alike || !inference_leave_out(inference, of, own)) return;
-	const lk_engine_numbers known = *out;
-	lk_engine_fit(&rows, &known, out);
+	lk_engine_fit(&rows, LK_ENGINE_FIT_ALL, out);
+	bool known = inference_leave_out(inference, of, own);
+	if (alike && known) lk_engine_fit(&rows, LK_ENGINE_FIT_HOST, out);
+	if (!inference->request->first_token) return;
+	if (!known) inference_leave_out(inference, of, NULL);
+	for (size_t i = 0; i < inference->count; i++)
+		if (!(inference->measured[i] > 0)) inference->weight[i] = 0;
+	lk_engine_fit(&first, LK_ENGINE_FIT_REQUEST, out);
 }
 
 /* From fits without a row's network; the range is as wide as its answer's. */
 static void inference_predict_unseen(struct inference *inference) {
+	const lk_engine_terms *terms =
+		inference->request->first_token ? inference->first : inference->terms;
 	for (size_t i = 0; i < inference->count; i++) {
 		lk_engine_numbers numbers;
 		if (inference->out->rows[i].reason || inference->seen[i]) continue;
@@ -166,7 +185,7 @@ static void inference_predict_unseen(struct inference *inference) {
 				continue;
 			double answered = row->predicted;
 			inference->seen[k] = true;
-			row->predicted = lk_engine_seconds(&numbers, &inference->terms[k]);
+			row->predicted = lk_engine_seconds(&numbers, &terms[k]);
 			row->low *= row->predicted / answered, row->high *= row->predicted / answered;
 		}
 	}
@@ -212,14 +231,17 @@ static lk_status inference_score(struct inference *inference, lk_error *err) {
 	lk_arena *arena = inference->arena;
 	LK_TRY(lk_scoring_rows(arena, inference->count, inference->out, err));
 	inference->terms = LK_ARRAY(arena, lk_engine_terms, inference->count);
+	inference->first = LK_ARRAY(arena, lk_engine_terms, inference->count);
 	inference->measured = LK_ARRAY(arena, double, inference->count);
+	inference->tokens = LK_ARRAY(arena, double, inference->count);
 	inference->weight = LK_ARRAY(arena, double, inference->count);
 	inference->seen = LK_ARRAY(arena, bool, inference->count);
-	if (!inference->terms || !inference->measured || !inference->weight || !inference->seen)
+	if (!inference->terms || !inference->first || !inference->measured || !inference->tokens ||
+	    !inference->weight || !inference->seen)
 		return lk_oom(err);
 	for (size_t i = 0; i < inference->count; i++) LK_TRY(inference_fill_row(inference, i, err));
 	if (inference->request->cross) inference_predict_unseen(inference);
-	inference->out->parameters = LK_ENGINE_NUMBERS + 2 * inference_softwares(inference);
+	inference->out->parameters = LK_ENGINE_NUMBERS + 4 * inference_softwares(inference);
 	inference->out->folds = inference->request->cross ? "network" : "";
 	inference->out->unit_of_rows = "run";
 	return inference_divide(inference, err);

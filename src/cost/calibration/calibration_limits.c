@@ -225,6 +225,7 @@ static const struct limit {
 	{"generation", NULL, "sequence_us", 0, 1e5},
 	{"generation", NULL, "launch_us", 0, 1e4},
 	{"generation", NULL, "grace", 0.1, 100},
+	{"generation", NULL, "request_us", 0, 1e9},
 	{"generation", NULL, "early_us", 0, 1e6},
 	{"overlap", NULL, "displacement", 0, 100},
 	{"overlap", NULL, "latency", 0, 1e6},

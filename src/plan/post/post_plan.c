@@ -32,7 +32,7 @@ enum {
 	SPLITS = 64,
 	ENGINES = 16,
 	LAGS = 3,
-	LAYOUTS = 6,      /* training layouts kept per split */
+	LAYOUTS = 8,      /* training layouts kept per split; slower ones may take new weights sooner */
 	EVERY_LAYOUT = 64 /* with --exhaustive */
 };
 static const double SEARCH_SECONDS = 60;
