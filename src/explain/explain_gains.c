@@ -133,7 +133,7 @@ void lk_explain_order(const lk_explanation *explanation, int *order) {
 }
 
 void lk_explain_share(lk_explain_work *work, const int *order) {
-	double left[PARTS];
+	double left[PARTS], rest = work->result.step_s; /* parts are means over ranks */
 	const lk_explanation *explanation = &work->result;
 	gains_parts(explanation, left);
 	for (int i = 0; i < explanation->stall_count; i++) {
@@ -141,7 +141,9 @@ void lk_explain_share(lk_explain_work *work, const int *order) {
 		double wanted = isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
 		if (!isnan(stall->adds_s)) wanted = fmin(wanted, fmax(stall->adds_s, 0));
 		if (!*stall->remedy || lk_explain_is_once(stall)) wanted = 0;
+		wanted = fmin(wanted, fmax(rest, 0));
 		stall->adds_s =
 			explanation->kernels ? gains_take(left, lk_explain_remedy(stall), wanted) : wanted;
+		rest -= stall->adds_s;
 	}
 }

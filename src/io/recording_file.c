@@ -138,6 +138,19 @@ static bool process_has_ended(const lk_recording_head *head) {
 	return strcmp(host, head->host) == 0 && kill((pid_t)head->pid, 0) != 0 && errno == ESRCH;
 }
 
+/* A part of a seal would make the recording another: what cannot be completed is taken back. */
+static void write_seal(int fd, uint64_t sum) {
+	off_t place = offsetof(lk_recording_head, seal);
+	size_t done = 0;
+	while (done < sizeof sum) {
+		ssize_t n = pwrite(fd, (const char *)&sum + done, sizeof sum - done, place + (off_t)done);
+		if (n > 0) done += (size_t)n;
+		else if (n == 0 || errno != EINTR) break;
+	}
+	sum = 0;
+	if (done > 0 && done < sizeof sum) (void)!pwrite(fd, &sum, sizeof sum, place);
+}
+
 void lk_recording_seal(const char *path) {
 	lk_recording recording;
 	uint64_t sum;
@@ -145,7 +158,7 @@ void lk_recording_seal(const char *path) {
 	int fd = process_has_ended(&recording.head) && recording_sum(&recording, &sum)
 	             ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
 	             : -1;
-	if (fd >= 0) (void)!pwrite(fd, &sum, sizeof sum, offsetof(lk_recording_head, seal));
+	if (fd >= 0) write_seal(fd, sum);
 	if (fd >= 0) close(fd);
 	lk_recording_close(&recording);
 }

@@ -152,7 +152,7 @@ static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool 
 			written = written && (strcmp(seen[i], job.pipeline_layout) != 0 || !(found & 1 << i));
 		if (!written) continue;
 		lk_copy(seen[split], sizeof seen[split], job.pipeline_layout);
-		if (split != LK_SPLIT_USUAL) found |= (uint8_t)(1 << split);
+		found |= (uint8_t)(1 << split);
 	}
 	return found;
 }

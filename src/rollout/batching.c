@@ -212,8 +212,8 @@ static lk_status batch_run(struct batch *batch, double prompt, double pairs, dou
                            lk_error *err) {
 	lk_batching *out = batch->out;
 	bool waits = prompt > 0 && batch->engine->software->prompts_first;
-	double decoding = waits ? 0 : batch->running, taken = waits ? 0 : batch->prices->taken,
-		   step = decoding * taken;
+	double share = waits ? 0 : 1, decoding = share * batch->running,
+		   taken = share * batch->prices->taken, step = decoding * taken;
 	const lk_iteration_span span = {decoding, waits ? 0 : batch->context + step * (count - 1) / 2,
 	                                prompt, pairs, count};
 	double seconds = lk_iterations(batch->prices, &span, out->parts);

@@ -90,9 +90,10 @@ static void add_wait(const lk_engine *engine, const lk_prices *prices, const lk_
 static void first_spans(const lk_engine *engine, const lk_prices *prices, const lk_served *served,
                         double flight, double most, lk_serving *out) {
 	bool together = served->equal && engine->software->prompts_first;
-	double waves = together ? 1 : served->rounds > 0 ? 1 / served->rounds : 0;
+	double waves = served->rounds > 0 ? 1 / served->rounds : 0;
 	double own = fmin(most, served->prompt), full = fmin(most, served->prompt * flight);
 	double queued = served->sequences / flight - 1;
+	if (together) waves = 1; /* all of them at once */
 	out->firsts = 0;
 	add_first(out,
 	          chunk_span(engine, served, served->apart ? 0 : out->token[0].sequences - 1, own, 0),

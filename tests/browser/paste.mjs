@@ -26,7 +26,7 @@ async function withFolder(run) {
 function shell(command, folder) {
 	const env = {...process.env, PATH: path.dirname(program) + ":" + process.env.PATH};
 	return new Promise((resolve) => execFile("bash", ["-c", command], {cwd: folder, env, maxBuffer: 1 << 28},
-		(error, out, said) => resolve(out ? JSON.parse(out) : said.trim().replace(/^lockstep: /, ""))));
+		(error, out, said) => resolve(out && error?.code !== 2 ? JSON.parse(out) : said.trim().replace(/^lockstep: /, ""))));
 }
 
 const flags = (chosen) => Object.entries(chosen).map(([name, value]) => ` --${name} ${value}`).join("");

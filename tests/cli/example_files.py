@@ -31,7 +31,7 @@ def make_files(program, data, has_mpi):
                 out.write(text)
     shutil.copytree(os.path.join(ROOT, "examples", "lang"), "examples/lang", dirs_exist_ok=True)
     for source, name in (("examples/llama-3.1-70b/config.json", "config.json"), ("tests/data/runs_small.csv", "llm_runs.csv"),
-                         ("tests/data/snapshot.pickle", "snapshot.pickle"), ("tests/data/train_small.log", "train.log")):
+                         ("tests/data/snapshot.pickle", "snapshot.pickle")):
         shutil.copy(os.path.join(ROOT, source), name)
     shutil.copytree(os.path.join(ROOT, "tests", "data", "hang"), "dumps", dirs_exist_ok=True)
     for name in ("before", "after"):
@@ -49,6 +49,10 @@ def make_files(program, data, has_mpi):
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "w", encoding="utf-8") as out:
             out.write(text)
+
+    put("train.log", "".join(
+        f" [2025-05-01 12:00:00] iteration {n:8}/     500 | consumed samples: {128 * n:12} | elapsed time per iteration (ms): {2500 + 7 * (n * n % 11)}.0 |"
+        f" global batch size:   128 | lm loss: 1.0E+01 |\n" for n in range(1, 81)))
 
     for name in ("axolotl.yml", "pretrain.yaml"):
         put(name, "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\n"

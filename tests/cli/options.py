@@ -637,6 +637,7 @@ TABLE = {"predict": PREDICT, "plan": PLAN, "explain": EXPLAIN, "replay": REPLAY,
 for _verb in "predict plan explain replay whatif diff validate compose shard rent machines jobs devices models doctor".split():
     if _verb in TABLE:
         TABLE[_verb]["fail-if"] = [refused(TABLE[_verb]["output"][0][1], "--fail-if nothing"), tested("conditions.test")]
+TABLE["explain"]["calibrated"] = [tested("expected.test", "versus.test")]
 TABLE["stalls"]["fail-if"] = [tested("conditions.test")]
 
 # Flags of launch lines that cannot act on this line, and what they would act with.
