@@ -231,7 +231,7 @@ static lk_status answer_phases(struct phases *phases, struct lk_answer *a, lk_er
 	size_t count = phases->list.count;
 	lk_run_phase *rows = LK_ARRAY(phases->arena, lk_run_phase, count);
 	lk_long_run *runs = LK_ARRAY(phases->arena, lk_long_run, count);
-	double kwh = 0, days = 0;
+	double kwh = 0;
 	if (!rows || !runs) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) {
 		struct phase *phase = &phases->list.at[i];
@@ -242,7 +242,6 @@ static lk_status answer_phases(struct phases *phases, struct lk_answer *a, lk_er
 		LK_TRY(lk_run_of(&words, &runs[i], err));
 		runs[i].work_s = rows[i].work_days * DAY;
 		kwh += phase->prediction->energy.step_kwh * phase->steps;
-		days += rows[i].work_days;
 	}
 	size_t shown = main_phase(phases, rows);
 	LK_TRY(lk_answer_any(&phases->list.at[shown].request, a, err));
