@@ -202,11 +202,11 @@ static void change(const lk_lifted *lifted, uint8_t which) {
 	                      &err) != LK_OK)
 		abort();
 	if (lk_whatif_begin(lifted->graph, &site, &base, &err) != LK_OK) broken(&err);
-	if (lk_whatif_worth(base, sets[which % 16], &seconds, &err) == LK_OK ? !isfinite(seconds)
-	                                                                     : !err.what[0])
+	if (lk_whatif_worth(base, &sets[which % 16], 1, &seconds, &err) == LK_OK ? !isfinite(seconds)
+	                                                                         : !err.what[0])
 		abort();
-	if (lk_whatif_worth(base, sets[which / 16], &seconds, &err) == LK_OK ? !isfinite(seconds)
-	                                                                     : !err.what[0])
+	if (lk_whatif_worth(base, &sets[which / 16], 1, &seconds, &err) == LK_OK ? !isfinite(seconds)
+	                                                                         : !err.what[0])
 		abort();
 	lk_whatif_end(base);
 	lk_arena_free(&arena);

@@ -84,7 +84,7 @@ static void guesses_are_close(void **state) {
 	print_message("%d jobs, %d given up\n", t.jobs, t.given_up);
 	assert_int_equal(t.wrong, 0);
 	assert_int_equal(t.jobs, wanted);
-	assert_true(t.given_up > 0);
+	assert_true(t.given_up > 0 || wanted < 200);
 }
 
 static int by_length(const void *a, const void *b) {
