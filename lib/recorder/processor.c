@@ -25,7 +25,7 @@ static int64_t ask_queued_ns(int64_t now) {
 	if (lp_thread.queued_ns && since >= 0 && since < QUEUE_NS) return -1;
 	lp_thread.queued_ns = now;
 	lp_join(path, sizeof path, "/proc/self/task/", lp_digits((uint64_t)syscall(SYS_gettid), digits),
-	        "/schedstat", NULL);
+	        "/schedstat", LP_END);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return -1;
 	long size = syscall(SYS_read, fd, text, sizeof text - 1);

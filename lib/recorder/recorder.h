@@ -162,6 +162,7 @@ const char *lp_digits(uint64_t number, char text[LP_DIGITS]);
 uint64_t lp_number_at(const char **at);
 /* Join texts, up to NULL; false: it was cut. */
 bool lp_join(char *out, size_t size, ...) __attribute__((sentinel));
+#define LP_END ((const char *)NULL) /* the last argument of lp_join */
 /* The path of a descriptor's file, as /proc has it, or ""; its length or -1. */
 long lp_descriptor_path(int fd, char path[PATH_MAX]);
 

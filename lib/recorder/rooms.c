@@ -84,7 +84,7 @@ bool lp_join(char *out, size_t size, ...) {
 }
 
 const char *lp_digits(uint64_t number, char text[LP_DIGITS]) {
-	char *at = text + LP_DIGITS - 1;
+	char *at = &text[LP_DIGITS - 1];
 	*at = '\0';
 	do *--at = (char)('0' + number % 10);
 	while (number /= 10);
@@ -102,7 +102,7 @@ uint64_t lp_number_at(const char **at) {
 long lp_descriptor_path(int fd, char path[PATH_MAX]) {
 	char link[40], digits[LP_DIGITS];
 	lp_join(link, sizeof link, "/proc/self/fd/", lp_digits((uint64_t)(fd < 0 ? 0 : fd), digits),
-	        NULL);
+	        LP_END);
 	long length = fd < 0 ? -1 : syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
 	path[length > 0 ? length : 0] = '\0';
 	return length;

@@ -168,7 +168,8 @@ static void levels_around(const noisy_result *result, const uint32_t *order, siz
 		double sum = 0;
 		for (size_t i = first; i <= last; i++)
 			sum += result->level_s[(size_t)level * seeds + order[i]];
-		*(double *)((char *)&out->level_s[level] + member) = sum / (double)(last - first + 1);
+		sum /= (double)(last - first + 1);
+		memcpy((char *)&out->level_s[level] + member, &sum, sizeof sum);
 	}
 }
 

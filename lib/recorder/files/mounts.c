@@ -82,7 +82,7 @@ static uint64_t mount_id_of_descriptor(int fd) {
 	if (id) return id;
 #endif
 	char path[40], word[LONGEST_TYPE], digits[LP_DIGITS];
-	lp_join(path, sizeof path, "/proc/self/fdinfo/", lp_digits((uint64_t)fd, digits), NULL);
+	lp_join(path, sizeof path, "/proc/self/fdinfo/", lp_digits((uint64_t)fd, digits), LP_END);
 	LP_TAKE(proc_file, file, 0);
 	proc_open(file, path);
 	for (int last = '\n'; last == '\n' && !id;) {
@@ -132,7 +132,7 @@ static bool describe_mount(uint64_t id, mount_text *out) {
 	proc_close(file);
 	if (!found) return false;
 	decode_mount_folder(out->folder);
-	lp_join(out->text, sizeof out->text, out->folder, " (", word, ")", NULL);
+	lp_join(out->text, sizeof out->text, out->folder, " (", word, ")", LP_END);
 	return true;
 }
 

@@ -32,7 +32,7 @@ static bool format_address(const struct sockaddr_storage *at, char *out, size_t 
 	char digits[LP_DIGITS];
 	return lp_join(
 		out, room, host, ":",
-		lp_digits(ntohs(at->ss_family == AF_INET ? v4->sin_port : v6->sin6_port), digits), NULL);
+		lp_digits(ntohs(at->ss_family == AF_INET ? v4->sin_port : v6->sin6_port), digits), LP_END);
 }
 
 static bool format_connection(int fd, char out[PEER_TEXT]) {
@@ -46,14 +46,14 @@ static bool format_connection(int fd, char out[PEER_TEXT]) {
 	if (syscall(SYS_getsockname, fd, &ends->own, &size) != 0) return false;
 	return format_address(&ends->other, ends->there, sizeof ends->there) &&
 	       format_address(&ends->own, ends->here, sizeof ends->here) &&
-	       lp_join(out, PEER_TEXT, ends->there, " from ", ends->here, NULL);
+	       lp_join(out, PEER_TEXT, ends->there, " from ", ends->here, LP_END);
 }
 
 /* Loader processes pass their batches through pipes. Standard input and output are the user's. */
 static bool format_pipe(int fd, ino_t inode, char out[PEER_TEXT]) {
 	char digits[LP_DIGITS];
 	return fd > 2 &&
-	       lp_join(out, PEER_TEXT, LK_RECORD_PIPE, lp_digits((uint64_t)inode, digits), NULL);
+	       lp_join(out, PEER_TEXT, LK_RECORD_PIPE, lp_digits((uint64_t)inode, digits), LP_END);
 }
 
 uint32_t lp_new_peer(int fd, const struct stat *info) {

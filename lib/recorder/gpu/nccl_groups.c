@@ -112,7 +112,7 @@ static void write_group_member(uint64_t hash, int rank) {
 	int32_t number = lp_state.recorder.head->rank + 1;
 	if (rank < 0 || rank >= MOST_RANKS || number <= 0) return;
 	snprintf(name, sizeof name, "/%016llx" LK_GROUP_ENDING, (unsigned long long)hash);
-	if (!lp_join(path, PATH_MAX, lp_state.folder, name, NULL)) return;
+	if (!lp_join(path, PATH_MAX, lp_state.folder, name, LP_END)) return;
 	int fd =
 		(int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) return;

@@ -29,8 +29,8 @@ void lp_overlay_log(const char *what, const char *about) {
 	};
 	int code = errno;
 	LP_TAKE(struct texts, text, );
-	lp_join(text->path, sizeof text->path, lp_overlay.scratch, "/unguarded", NULL);
-	lp_join(text->line, sizeof text->line, what, ": ", about, "\n", NULL);
+	lp_join(text->path, sizeof text->path, lp_overlay.scratch, "/unguarded", LP_END);
+	lp_join(text->line, sizeof text->line, what, ": ", about, "\n", LP_END);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, text->path,
 	                      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0) syscall(SYS_write, fd, text->line, strlen(text->line));
@@ -41,7 +41,7 @@ void lp_overlay_log(const char *what, const char *about) {
 static lp_overlay_shared *map_overlay_state(void) {
 	LP_TAKE(lp_path, at, NULL);
 	char *path = *at;
-	lp_join(path, PATH_MAX, lp_overlay.scratch, "/state", NULL);
+	lp_join(path, PATH_MAX, lp_overlay.scratch, "/state", LP_END);
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) return NULL;
 	void *map = mmap(NULL, sizeof(lp_overlay_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -85,7 +85,7 @@ bool lp_overlay_is_name(const char *path) {
 }
 
 bool lp_overlay_path_in(const char *folder, const char *path, char out[PATH_MAX]) {
-	return lp_join(out, PATH_MAX, lp_overlay.scratch, "/", folder, path, NULL);
+	return lp_join(out, PATH_MAX, lp_overlay.scratch, "/", folder, path, LP_END);
 }
 
 void lp_overlay_show_path(char *path) {
@@ -138,7 +138,7 @@ struct walk {
 
 static bool has_deletion_mark(const char *path) {
 	LP_TAKE(lp_path, mark, false);
-	return lp_join(*mark, PATH_MAX, lp_overlay.scratch, "/gone", path, "/\001", NULL) &&
+	return lp_join(*mark, PATH_MAX, lp_overlay.scratch, "/gone", path, "/\001", LP_END) &&
 	       exists_raw(*mark);
 }
 
@@ -178,13 +178,14 @@ static int follow_link_text(struct walk *walk, bool more) {
 	lp_place *place = walk->out;
 	if (++walk->links > MOST_LINKS) return ELOOP;
 	if (place->above ? !lp_overlay_path_in("over", place->path, path)
-	                 : !lp_join(path, PATH_MAX, place->path, NULL))
+	                 : !lp_join(path, PATH_MAX, place->path, LP_END))
 		return ENAMETOOLONG;
 	long length = syscall(SYS_readlinkat, AT_FDCWD, path, text, PATH_MAX - 1);
 	if (length <= 0) return length < 0 ? errno : ENOENT;
 	text[length] = '\0';
 	memcpy(at->rest, walk->todo, sizeof at->rest);
-	if (!lp_join(walk->todo, sizeof walk->todo, text, more ? "/" : "", more ? at->rest : "", NULL))
+	if (!lp_join(walk->todo, sizeof walk->todo, text, more ? "/" : "", more ? at->rest : "",
+	             LP_END))
 		return ENAMETOOLONG;
 	if (text[0] == '/') walk->depth = 0;
 	place->path[walk->level[walk->depth].length] = '\0';
@@ -217,7 +218,7 @@ static bool follow_process_link(struct walk *walk) {
 	LP_TAKE(struct texts, at, false);
 	strcpy(at->rest, walk->todo + length);
 	walk->todo[length] = '\0';
-	lp_join(at->path, PATH_MAX, "/proc/", walk->todo, NULL);
+	lp_join(at->path, PATH_MAX, "/proc/", walk->todo, LP_END);
 	long got = syscall(SYS_readlinkat, AT_FDCWD, at->path, at->text, PATH_MAX - 1);
 	at->text[got > 0 ? got : 0] = '\0';
 	bool same = at->text[0] == '/' &&
@@ -226,7 +227,7 @@ static bool follow_process_link(struct walk *walk) {
 	            linked.st_dev == named.st_dev && linked.st_ino == named.st_ino;
 	if (same) {
 		lp_overlay_show_path(at->text);
-		same = lp_join(walk->todo, sizeof walk->todo, at->text, at->rest, NULL);
+		same = lp_join(walk->todo, sizeof walk->todo, at->text, at->rest, LP_END);
 		walk->depth = 0;
 		walk->out->path[0] = '\0';
 	} else strcpy(walk->todo + length, at->rest);
@@ -326,7 +327,7 @@ int lp_overlay_find(int at, const char *path, bool follow, lp_place *out) {
 	walk->base[0] = '\0';
 	int code = path[0] == '/' ? 0 : find_base_folder(at, walk->base);
 	if (code) return code;
-	if (!lp_join(walk->todo, sizeof walk->todo, walk->base, "/", path, NULL)) return ENAMETOOLONG;
+	if (!lp_join(walk->todo, sizeof walk->todo, walk->base, "/", path, LP_END)) return ENAMETOOLONG;
 	code = walk_path(walk, follow || path[length - 1] == '/');
 	return code ? code : look_at_last_level(walk);
 }

@@ -130,7 +130,7 @@ static int copy_to_scratch(const lp_place *place, bool empty) {
 	if (!lp_overlay_path_in("over", place->path, to)) return ENAMETOOLONG;
 	if (!stat_raw(place->path, &info)) return errno;
 	lp_join(part, PATH_MAX, lp_overlay.scratch, "/part-", lp_digits((uint64_t)getpid(), process),
-	        "-", lp_digits((uint64_t)syscall(SYS_gettid), thread), NULL);
+	        "-", lp_digits((uint64_t)syscall(SYS_gettid), thread), LP_END);
 	code = S_ISLNK(info.st_mode) ? copy_symbolic_link(place->path, part)
 	                             : copy_whole_file(place->path, part, &info, empty);
 	if (!code) code = error_of_syscall(syscall(SYS_linkat, AT_FDCWD, part, AT_FDCWD, to, 0));
@@ -145,7 +145,7 @@ static int mark_deleted(const char *path) {
 	LP_TAKE(lp_path, mark, ENOMEM);
 	int code = make_scratch_folders("gone", path, true);
 	if (code) return code;
-	if (!lp_join(*mark, PATH_MAX, lp_overlay.scratch, "/gone", path, "/\001", NULL))
+	if (!lp_join(*mark, PATH_MAX, lp_overlay.scratch, "/gone", path, "/\001", LP_END))
 		return ENAMETOOLONG;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, *mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0) return errno;
@@ -178,7 +178,7 @@ static int visit_folder_names(const char *folder, const char *logical, bool abov
 			at += dirent64->d_reclen;
 			if (strcmp(dirent64->d_name, ".") == 0 || strcmp(dirent64->d_name, "..") == 0) continue;
 			if (!lp_join(path, PATH_MAX, strcmp(logical, "/") == 0 ? "" : logical, "/",
-			             dirent64->d_name, NULL))
+			             dirent64->d_name, LP_END))
 				continue;
 			if (lp_overlay_find(AT_FDCWD, path, false, place) != 0 || !(place->type || place->free))
 				continue;
@@ -208,7 +208,7 @@ static int stop_at_first_name(void *context, const char *path, const lp_place *p
 static int make_list_entry(void *context, const char *path, const lp_place *place) {
 	LP_TAKE(lp_path, at, ENOMEM);
 	char *to = *at;
-	if (!lp_join(to, PATH_MAX, (const char *)context, strrchr(path, '/'), NULL))
+	if (!lp_join(to, PATH_MAX, (const char *)context, strrchr(path, '/'), LP_END))
 		return ENAMETOOLONG;
 	if (place->free || S_ISDIR(place->type)) return mkdir_raw(to, 0700);
 	if (S_ISLNK(place->type)) return error_of_syscall(syscall(SYS_symlinkat, "?", AT_FDCWD, to));
@@ -225,7 +225,7 @@ static const char *make_listing(const lp_place *place, lp_room *room) {
 	char number[48], digits[LP_DIGITS], *out = lp_room_take(room, PATH_MAX);
 	lp_join(number, sizeof number, "list/",
 	        lp_digits(__atomic_add_fetch(&lp_overlay.state->lists, 1, __ATOMIC_RELAXED), digits),
-	        NULL);
+	        LP_END);
 	if (!out) return NULL;
 	if (!lp_overlay_path_in(number, "", out)) return fail_with_errno(ENAMETOOLONG);
 	int code = mkdir_raw(out, 0700);

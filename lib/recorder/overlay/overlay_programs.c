@@ -36,7 +36,7 @@ static const char *find_executable(const char *name, char out[PATH_MAX]) {
 		part = strcspn(path, ":");
 		if (part >= PATH_MAX) continue;
 		memcpy(out, path, part);
-		if (lp_join(out + part, PATH_MAX - part, "/", name, NULL) &&
+		if (lp_join(out + part, PATH_MAX - part, "/", name, LP_END) &&
 		    syscall(SYS_faccessat, AT_FDCWD, out, X_OK) == 0)
 			return out;
 	}

@@ -31,7 +31,7 @@ static bool is_other_host(const struct sockaddr *to, socklen_t length, char *tex
 		port = ntohs(v6->sin6_port);
 	}
 	char digits[LP_DIGITS];
-	lp_join(text, room, host, " port ", lp_digits(port, digits), NULL);
+	lp_join(text, room, host, " port ", lp_digits(port, digits), LP_END);
 	return *host != '\0';
 }
 
@@ -54,7 +54,7 @@ void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t leng
 	socklen_t size = sizeof type;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
 	    is_other_host(to, length, text, sizeof text) && !is_communication_library(caller)) {
-		lp_join(what, sizeof what - sizeof " connected to", program_invocation_short_name, NULL);
+		lp_join(what, sizeof what - sizeof " connected to", program_invocation_short_name, LP_END);
 		strcat(what, " connected to");
 		lp_overlay_log(what, text);
 	}
@@ -81,7 +81,7 @@ static bool put_socket_path(const char *path, lp_overlay_socket *out) {
 	if (out->folder < 0) return false;
 	char digits[LP_DIGITS];
 	lp_join(out->at.sun_path, sizeof out->at.sun_path, "/proc/self/fd/",
-	        lp_digits((uint64_t)out->folder, digits), name, NULL);
+	        lp_digits((uint64_t)out->folder, digits), name, LP_END);
 	return true;
 }
 
