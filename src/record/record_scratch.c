@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "system/listing.h"
@@ -76,6 +77,20 @@ static lk_status make_state_file(const char *path, lk_error *err) {
 	return status;
 }
 
+/* File systems know the time by the tick: whatever changes from here on is later than the file. */
+static void wait_for_tick(const char *path) {
+	struct stat info;
+	struct timespec now;
+	if (stat(path, &info) != 0) return;
+	for (int tries = 0; tries < 20; tries++) {
+		bool coarse = clock_gettime(CLOCK_REALTIME_COARSE, &now) == 0;
+		bool later = now.tv_sec != info.st_ctim.tv_sec ? now.tv_sec > info.st_ctim.tv_sec
+		                                               : now.tv_nsec > info.st_ctim.tv_nsec;
+		if (!coarse || later) return;
+		nanosleep(&(struct timespec){0, 1000000}, NULL);
+	}
+}
+
 lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder,
                                  lk_record_scratch *scratch, lk_error *err) {
 	static const char *const parts[] = {"over", "gone", "list", "tmp"};
@@ -89,6 +104,7 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
 	}
 	snprintf(path, sizeof path, "%s/begun", scratch->path);
 	LK_TRY(make_state_file(path, err));
+	wait_for_tick(path);
 	snprintf(path, sizeof path, "%s/state", scratch->path);
 	return make_state_file(path, err);
 }
