@@ -49,7 +49,7 @@ void *lp_symbol(const char *name) {
 extern const lp_libc_function __start_lp_libc[], __stop_lp_libc[];
 
 void lp_find_libc(void) {
-	for (const lp_libc_function *at = __start_lp_libc; at < __stop_lp_libc; at++) {
+	for (const lp_libc_function *at = __start_lp_libc; at != __stop_lp_libc; at++) {
 		void *found = lp_symbol_if(at->name);
 		if (found) __atomic_store_n((void **)at->real, found, __ATOMIC_RELAXED);
 	}
