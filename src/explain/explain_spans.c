@@ -49,7 +49,9 @@ static lk_status spans_collect(const lk_capture *capture, int64_t from, int64_t 
 		int64_t start = capture->start_ns[i], end = lk_event_end(capture, i);
 		if (!lk_event_on_device(capture->kind[i]) || end <= from || start >= to) continue;
 		if (!lk_push(out)) return lk_oom(err);
-		*lk_last(out) = (struct piece){start < from ? from : start, end > to ? to : end, i, 0};
+		if (start < from) start = from;
+		if (end > to) end = to;
+		*lk_last(out) = (struct piece){start, end, i, 0};
 	}
 	lk_sort(out->at, out->count, sizeof *out->at, pieces_by_start);
 	for (size_t i = 0; i < out->count; i++) {

@@ -37,7 +37,8 @@ static const lk_value *read_structure(lk_mcp_call *call, const char *text) {
 static void put_tool_answer(lk_mcp_call *call, lk_json_writer *writer, const lk_process_end *end,
                             const char *failed) {
 	bool wrong = failed || end->code > 1; /* 1: it does not fit, which is an answer */
-	const char *text = failed ? failed : wrong && *end->messages ? end->messages : end->out;
+	const char *text = wrong && *end->messages ? end->messages : end->out;
+	if (failed) text = failed;
 	const lk_value *structure = failed ? NULL : read_structure(call, end->out);
 	lk_json_object(writer, "result");
 	put_content(writer, text);

@@ -6,7 +6,8 @@
 #define REQUEST lk_mcp_request
 static const lk_option options[] = {
 	{GROUP("Limits")
-	 INT("workers", workers, "N", 1, 64, "calls that run at the same time; default 4"), LETTER('j')},
+	 INT("workers", workers, "N", 1, 64, "calls that run at the same time; default 4"),
+	 LETTER('j')},
 	{REAL("seconds", seconds, "S", 0.01, 86400, "longest time of a call; default 600")},
 	{0},
 };

@@ -32,7 +32,7 @@ static const char help_uri[] = "lockstep://help/";
 
 /* ---- lists ---- */
 
-/* Whether an option names a file that the verb writes, or what the server decides. */
+/* Whether an option names a file or a folder that the verb writes, or is the server's to set. */
 static bool is_withheld(const lk_verb_row *row, const lk_option *option) {
 	static const char *const kept[] = {"output", "table", "verbose"};
 	bool keeps = false;
@@ -41,7 +41,7 @@ static bool is_withheld(const lk_verb_row *row, const lk_option *option) {
 	if (option->output) return !keeps;
 	for (int i = 0; i < LK_VERB_PATHS && row->paths[i]; i++)
 		if (option->offset == row->paths[i] - 1) return true;
-	return false;
+	return row->folder && option->offset == row->folder - 1;
 }
 
 static const lk_verb_row *find_tool(const char *name) {
@@ -172,10 +172,27 @@ static const char *text_of(const lk_value *value) {
 	}
 }
 
+/* The option of a member, spelled as the program accepts it: '_' equals '-'. The last, which has no
+ * name: unknown. */
+static const lk_option *find_option(const lk_verb *verb, const char *key) {
+	const lk_option *option = verb->options;
+	for (; option->name; option++) {
+		const char *a = option->name, *b = key;
+		while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
+		if (!*a && !*b) break;
+	}
+	return option;
+}
+
 static lk_status add_option(struct words *words, const lk_verb_row *row, const char *key,
                             const lk_value *value) {
-	const lk_option *option = row->verb->options;
-	while (option->name && strcmp(option->name, key) != 0) option++;
+	const lk_option *option = find_option(row->verb, key);
+	/* A '=' or a blank would make another option of the word. */
+	if (!*key ||
+	    key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")]) {
+		lk_fail(words->err, LK_ERR_INPUT, key, "unknown option");
+		return lk_hint(words->err, "the tool help lists those of %s", row->verb->name);
+	}
 	if (option->name && is_withheld(row, option)) {
 		lk_fail(words->err, LK_ERR_INPUT, key, "names a file to write, and tools write none");
 		return lk_hint(words->err, "leave it out, or run lockstep %s in a shell", row->verb->name);

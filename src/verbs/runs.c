@@ -393,6 +393,7 @@ static lk_status replay_row_fill(void *request, const lk_verb_input *input, lk_e
 const lk_verb_row lk_row_replay = {
 	ROW_MEMBERS(replay, lk_replay),
 	.paths = {ROW_PLACE(lk_replay_request, overheads_out), ROW_PLACE(lk_replay_request, graph)},
+	.folder = ROW_PLACE(lk_replay_request, chakra),
 };
 
 /* ---- stalls ---- */

@@ -82,6 +82,7 @@ struct lk_verb_row {
 
 	/* Fields of the request that name files for the answer: 1 + the offset of each; 0: no more. */
 	size_t paths[LK_VERB_PATHS];
+	size_t folder;        /* likewise, of a folder for the answer */
 	size_t failed_check;  /* 1 + offset of failed_check in the answer; 0: it has none */
 	int format;           /* the format where --output is not given */
 	const char *searches; /* what a search goes through, in the plural; NULL: it is no search */

@@ -53,6 +53,9 @@ REFUSED = [
     ("predict", {"model": "llama3.1-8b", **EIGHT, "tp": 3}, None, "tp"),
     ("predict", {"model": "llama3.1-8b", **EIGHT, "html": "a.html"}, "html", "tools write none"),
     ("predict", {"model": "llama3.1-8b", **EIGHT, "file": "a.json"}, "file", "tools write none"),
+    ("predict", {"model": "llama3.1-8b", **EIGHT, "html=a.html": ""}, "html=a.html", "unknown option"),
+    ("predict", {"model": "llama3.1-8b", **EIGHT, "html a.html": True}, "html a.html", "unknown option"),
+    ("predict", {"model": "llama3.1-8b", **EIGHT, "": 1}, "", "unknown option"),
     ("predict", {"model": {"hidden_size": 8}}, "model", "must be"),
     ("predict", {"model": "no-such-network", **EIGHT}, "", "no-such-network"),
     ("explain", {"operands": ["no-such-file.json"]}, None, "no-such-file.json"),
@@ -60,6 +63,19 @@ REFUSED = [
     ("rent", {"model": "gpt2", "deadline": "soon"}, "--deadline", "soon"),
     ("help", {"verb": "serve"}, "verb", "no tool"),
 ]
+
+
+# What the table of options.py says of each verb: an option that writes is refused in either spelling.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+import options
+
+
+def writers(tools):
+    for verb in sorted(set(options.TABLE) & tools):
+        for name, checks in options.TABLE[verb].items():
+            if name != "trace-ranks" and any(check[0] == "writes" for check in checks) or name in ("calibrated", "resume", "folded"):
+                yield from ((verb, spelling) for spelling in {name, name.replace("-", "_")})
 
 
 def talk(*messages):
@@ -126,7 +142,13 @@ for i, (tool, arguments, where, part) in enumerate(REFUSED):
     if not result["isError"] or not error or set(error) != {"where", "what", "remedy", "text"} or part not in error["text"] or (
             where and error["where"] != where):
         wrong.append(f"{tool} {arguments}: {result}")
-if os.path.exists("a.html") or os.path.exists("a.json") or os.path.exists("out.json"):
+places = list(writers(set(listed)))
+answers = talk(*[request(i, "tools/call", name=verb, arguments={name: "a.html"}) for i, (verb, name) in enumerate(places)])
+for i, (verb, name) in enumerate(places):
+    text = answers[i]["result"]["content"][0]["text"]
+    if "tools write none" not in text and "unknown option" not in text:
+        wrong.append(f"{verb} {name}: {text[:200]}")
+if os.path.exists("a.html=") or os.path.exists("a.html") or os.path.exists("a.json") or os.path.exists("out.json"):
     wrong.append("a tool wrote a file")
 
 # A call that is cancelled has no answer, and the server ends without waiting for it.
@@ -147,5 +169,5 @@ if done.returncode or codes != [-32700, -32600, -32600, -32600, -32700]:
     wrong.append(f"no messages: {done.returncode} {codes}")
 
 print(*wrong, sep="\n", end="\n" if wrong else "")
-print(f"{len(ASKED)} answers, {len(REFUSED)} refusals, {len(checks)} checks: {len(wrong)} wrong")
+print(f"{len(ASKED)} answers, {len(REFUSED)} refusals, {len(places)} that would write, {len(checks)} checks: {len(wrong)} wrong")
 sys.exit(bool(wrong))
