@@ -40,8 +40,8 @@ int cli_show(const lk_verb_row *row, const void *request, const void *answer,
 	lk_error err = {0};
 	const char *refusal = row->refusal ? row->refusal(answer) : NULL;
 	if (refusal) {
-		fprintf(stderr, "lockstep: %s\n", refusal);
-		return CLI_WRONG;
+		lk_fail(&err, LK_ERR_INPUT, NULL, "%s", refusal);
+		return cli_fail(&err);
 	}
 	cli_answers();
 	if (lk_verb_write(row, request, answer, outputs, cli_colour(), stdout, &err) != LK_OK)

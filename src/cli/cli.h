@@ -54,8 +54,8 @@ void cli_hand_over(char **argv);
 int cli_fail(const lk_error *err);
 /* The answer is about to be written: from now on errors are lines on standard error alone. */
 void cli_answers(void);
-/* Whether the words of a command line ask for -o json, which also decides it for cli_fail. */
-bool cli_asks_json(int argc, const char *const *argv);
+/* Read from the words of a command line whether it asks for -o json, which cli_fail follows. */
+void cli_form_errors(int argc, const char *const *argv);
 /* Says that a condition of --fail-if holds ("": none does); returns the exit status then, else
  * `status`. */
 int cli_met(const char *met, int status);

@@ -14,7 +14,7 @@
 
 static bool json_errors;
 
-bool cli_asks_json(int argc, const char *const *argv) {
+void cli_form_errors(int argc, const char *const *argv) {
 	static const char *const spellings[] = {"-ojson", "-o=json", "--output=json"};
 	bool asked = false;
 	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -23,7 +23,7 @@ bool cli_asks_json(int argc, const char *const *argv) {
 		for (size_t k = 0; k < sizeof spellings / sizeof *spellings; k++)
 			asked |= strcmp(argv[i], spellings[k]) == 0;
 	}
-	return json_errors = asked;
+	json_errors = asked;
 }
 
 void cli_answers(void) {

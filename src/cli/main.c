@@ -275,7 +275,7 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
 	/* init and doctor look at these files themselves. */
-	cli_asks_json(argc, argv);
+	cli_form_errors(argc, argv);
 	config &= command && command->row != &lk_row_init && command->row != &lk_row_doctor;
 	lk_defaults_find(&places);
 	if (!command || (config && lk_defaults_open(places.at, places.count, &defaults, &err) != LK_OK))

@@ -62,8 +62,12 @@ static int plan_answer(const lk_verb_row *row, const lk_plan_request *request, c
                        const lk_outputs *outputs) {
 	lk_error err = {0};
 	if (!request->job.emit || row != &lk_row_plan) return cli_show(row, request, answer, outputs);
+	char met[LK_MET_SIZE];
 	if (lk_verb_report(row, answer, outputs, &err) != LK_OK) return cli_fail(&err);
-	return plan_emit(answer, request, outputs->path);
+	int status = plan_emit(answer, request, outputs->path);
+	if (status == CLI_WRONG) return status;
+	if (lk_verb_met(row, answer, outputs, met, &err) != LK_OK) return cli_fail(&err);
+	return cli_met(met, status);
 }
 
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {

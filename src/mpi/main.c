@@ -111,6 +111,7 @@ static int run_mpi_verb(int argc, char **argv, int rank) {
 		which++;
 	if (argc < 2 || which == COMMANDS) return print_mpi_usage(rank);
 	const char *resume = find_resume_file(argc, argv);
+	if (rank == 0) cli_form_errors(argc - 2, (const char *const *)argv + 2);
 	if (lk_args_parse(commands[which].verb, argc - 2, (const char *const *)argv + 2, &args, &err) !=
 	    LK_OK)
 		return rank == 0 ? cli_fail(&err) : CLI_WRONG;

@@ -1,6 +1,8 @@
 /* score_history.c: published long runs, predicted by `run`: goodput, and days where steps and their
  * time are published. What a row states of failures, checkpoints and recovery is used; what it
- * leaves open is as `predict --failures typical` assumes. Nothing is fitted to a row or to a study.
+ * leaves open is as `predict --failures typical` assumes. Nothing is fitted to a row or to a study,
+ * but how long nobody looks at a run of people was chosen with these rows in view
+ * (docs/method/runs.md).
  *
  * A row that says neither when stops were detected nor how long a restart took is one of people who
  * notice and restart it if its study is of 2022 or before, or it is one "before" something that it

@@ -3,6 +3,7 @@
  * those of its own cluster; to all others of other clusters where the kind has none left. */
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/stats.h"
@@ -102,7 +103,12 @@ static lk_status score_tails(const noise_scoring *scoring, lk_scoring *out, lk_e
 lk_status lk_score_noise(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                          lk_scoring *out, lk_error *err) {
 	lk_step_series_set all = {0};
+	struct stat info;
 	(void)in; /* the table is a folder */
+	if (stat(request->table, &info) == 0 && !S_ISDIR(info.st_mode)) {
+		lk_fail(err, LK_ERR_INPUT, "--noise", "%.200s is no folder", request->table);
+		return lk_hint(err, "give a folder of step times: columns step, seconds and run");
+	}
 	lk_status status = lk_step_series_read(arena, request->table, &all, err);
 	const noise_scoring scoring = {arena, &all, request->cross};
 	if (status == LK_OK) status = score_tails(&scoring, out, err);

@@ -454,7 +454,7 @@ RUNS = "$ROOT/tests/data/runs_small.csv"
 VALIDATE = {
     **{name: [changes(RUNS, f"--{name}")]
        for name in ("ops", "kernels", "collectives", "memory", "slowdown", "models", "dlrm", "scaling", "plan", "mlperf", "inference", "serving", "rl", "refit", "finetune", "history", "storage")},
-    "noise": [tested("noise.test")],
+    "noise": [refused(RUNS, "--noise"), tested("noise.test")],
     "first-token": [refused(RUNS, "--first-token"), tested("serving.test")],
     "cross-validate": [acts(RUNS, "--cross-validate")],
     "folds": [refused(RUNS, "--folds shape"), tested("collective.test")],
