@@ -172,28 +172,16 @@ static const char *text_of(const lk_value *value) {
 	}
 }
 
-/* The option of a member, spelled as the program accepts it: '_' equals '-'. The last, which has no
- * name: unknown. */
-static const lk_option *find_option(const lk_verb *verb, const char *key) {
-	const lk_option *option = verb->options;
-	for (; option->name; option++) {
-		const char *a = option->name, *b = key;
-		while (*a && (*a == *b || (*a == '-' && *b == '_'))) a++, b++;
-		if (!*a && !*b) break;
-	}
-	return option;
-}
-
 static lk_status add_option(struct words *words, const lk_verb_row *row, const char *key,
                             const lk_value *value) {
-	const lk_option *option = find_option(row->verb, key);
+	const lk_option *option = lk_option_of_member(row->verb, key);
 	/* A '=' or a blank would make another option of the word. */
 	if (!*key ||
 	    key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")]) {
 		lk_fail(words->err, LK_ERR_INPUT, key, "unknown option");
 		return lk_hint(words->err, "the tool help lists those of %s", row->verb->name);
 	}
-	if (option->name && is_withheld(row, option)) {
+	if (option && is_withheld(row, option)) {
 		lk_fail(words->err, LK_ERR_INPUT, key, "names a file to write, and tools write none");
 		return lk_hint(words->err, "leave it out, or run lockstep %s in a shell", row->verb->name);
 	}
@@ -204,7 +192,7 @@ static lk_status add_option(struct words *words, const lk_verb_row *row, const c
 		if (!text) return fail_form(words, key, "a text, a number, true or false");
 		return words_add(words, lk_arena_printf(words->arena, "--%s=%s", key, text));
 	}
-	bool lines = option->name && option->kind == LK_OPTION_LINES;
+	bool lines = option && option->kind == LK_OPTION_LINES;
 	const char *list = "";
 	for (size_t i = 0; i < value->count; i++) {
 		const char *text = text_of(&value->items[i]);

@@ -152,13 +152,7 @@ static void one_option(struct page *page, const lk_option *option) {
 }
 
 bool lk_option_is_first(const lk_verb *verb, const lk_option *option) {
-	size_t length = strlen(option->name);
-	const char *at = verb->first;
-	for (; at && (at = strstr(at, option->name)); at += length) {
-		bool begins = at == verb->first || at[-1] == ' ';
-		if (begins && (at[length] == ' ' || at[length] == '\0')) return true;
-	}
-	return false;
+	return verb->first && lk_name_among(verb->first, option->name);
 }
 
 /* The options that most questions need, then the others under their headings. */

@@ -1,6 +1,8 @@
 /* options_schema.c: the options of a verb as a JSON Schema, for programs that ask with objects. */
 #include "options/options_schema.h"
 
+#include <string.h>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "options/options_internal.h"
@@ -73,6 +75,12 @@ void lk_verb_schema_put(lk_json_writer *writer, const char *key, const lk_verb *
 	lk_json_object(writer, key);
 	put_schema(writer, verb, wanted);
 	lk_json_object_end(writer);
+}
+
+const lk_option *lk_option_of_member(const lk_verb *verb, const char *key) {
+	for (const lk_option *option = verb->options; option->name; option++)
+		if (lk_option_is_name(key, strlen(key), option->name)) return option;
+	return NULL;
 }
 
 bool lk_option_wanted_first(const lk_verb *verb, const lk_option *option) {

@@ -1,4 +1,5 @@
-/* options_schema.h: options as a JSON Schema, as a part of a larger document. */
+/* options_schema.h: options as members of objects, and the JSON Schema of such an object as a part of
+ * a larger document. */
 #ifndef LK_OPTIONS_OPTIONS_SCHEMA_H
 #define LK_OPTIONS_OPTIONS_SCHEMA_H
 
@@ -6,6 +7,10 @@
 
 #include "io/json.h"
 #include "lockstep/options.h"
+
+/* The option that a member of an object names, in a spelling that a command line accepts: '_' equals
+ * '-'. NULL: none. */
+const lk_option *lk_option_of_member(const lk_verb *verb, const char *key);
 
 /* Whether an option has a member in the schema. */
 typedef bool lk_option_wanted(const lk_verb *verb, const lk_option *option);

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "io/document.h"
+#include "options/options_schema.h"
 #include "predict/predict_internal.h"
 
 enum { PHASES = 64, RAMP = 32, WORDS = 256 };
@@ -61,12 +62,13 @@ static bool is_own(const char *key) {
 
 /* Options of a whole run, and of its answer, belong on the command line. */
 static bool is_of_run(const char *key) {
-	for (const lk_option *option = lk_predict_verb.options; option->name; option++)
-		if (option->output && strcmp(option->name, key) == 0) return true;
+	const lk_option *option = lk_option_of_member(&lk_predict_verb, key);
+	if (!option) return false;
+	if (option->output) return true;
 	return lk_name_among("run failures mtbf checkpoint-interval checkpoint-write checkpoint-tiers "
 	                     "recovery spares repair price-gpu calibration measured calibrated emit "
 	                     "no-fixes",
-	                     key);
+	                     option->name);
 }
 
 /* How many sub-phases its lists make; 0: lists differ in length. */
@@ -91,6 +93,7 @@ static lk_status add_words(struct phases *phases, const lk_value *of, size_t ste
 		const char *key = of->keys[i];
 		const lk_value *value = &of->items[i];
 		if (is_own(key)) continue;
+		if (strchr(key, '=')) return refuse_value(phases, value, key, "is no option", err);
 		if (is_of_run(key))
 			return lk_hint((refuse_value(phases, value, key, "it is of the whole run", err), err),
 			               "give --%s with --run", key);
