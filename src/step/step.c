@@ -15,8 +15,9 @@
 /* Growth of a step that agrees with a rate, relative: a third of the error that is allowed. */
 static const double NEARLY = 3e-5;
 
-/* A guess of a step's length from few micro-batches is off by less, relative
- * (tests/unit/test_long_search.c), and where that of a quarter as many agrees, by almost none. */
+/* Relative error above that of any guess of a step's length from few micro-batches
+ * (tests/unit/test_long_search.c); how close two guesses, one from a quarter as many, are to count
+ * as the time. */
 static const double FAR = 5e-3, AGREED = 1e-4;
 
 /* With so many times the micro-batches of which a rate is read, the lead of the slowest rank, less
