@@ -4,6 +4,7 @@
 #include "trace/read/read.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -216,12 +217,18 @@ struct reading {
 	lk_trace_files *out;
 };
 
-static uint64_t bytes_of(const names *files) {
-	uint64_t bytes = 0;
-	struct stat info;
-	for (size_t i = 0; i < files->count; i++)
-		bytes += stat(files->at[i].path, &info) == 0 ? (uint64_t)info.st_size : UINT32_MAX;
-	return bytes;
+/* Standard input, which has no such name, counts as a large file. */
+static lk_status count_bytes(const names *files, uint64_t *bytes, lk_error *err) {
+	*bytes = 0;
+	for (size_t i = 0; i < files->count; i++) {
+		struct stat info;
+		const char *path = files->at[i].path;
+		bool found = stat(path, &info) == 0;
+		if (!found && errno != ENOENT)
+			return lk_fail(err, LK_ERR_IO, path, "cannot be looked at: %s", strerror(errno));
+		*bytes += found ? (uint64_t)info.st_size : UINT32_MAX;
+	}
+	return LK_OK;
 }
 
 static lk_status read_one(void *context, size_t job, lk_error *err) {
@@ -270,9 +277,10 @@ static void share_names(lk_trace_files *files) {
 
 static lk_status files_read_all(const names *files, const lk_read_limits *limits, int threads,
                                 lk_trace_files *out, lk_error *err) {
+	struct reading r = {.files = files, .limits = limits, .out = out};
+	LK_TRY(count_bytes(files, &r.bytes, err));
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
 	                        .works = calloc(files->count, sizeof *out->works)};
-	struct reading r = {.files = files, .limits = limits, .bytes = bytes_of(files), .out = out};
 	lk_status status = out->capture && out->works
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
