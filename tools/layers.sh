@@ -75,13 +75,13 @@ rendezvous:       base
 -- src
 record:           base system io options trace/read rendezvous
 compose:          base system hw graph trace/read cost/collective step
-stalls:           base system io options hw trace/read cost/collective step explain record
 plan:             base system io options hw cost/topology cost/calibration model/layout model/build launch/emit cost sim step
 shard:            base system io options cost/calibration model/network model/read model/dlrm cost/kernel cost sim step
 predict:          base system io options cost/calibration model/layout launch launch/emit sim sim/memory rollout step whatif plan shard measured run noise
 versus:           base graph trace/read trace/align sim step explain diff predict
 plan/post:        base system options cost/calibration predict
 rent:             base system io options hw cost/calibration step predict run
+stalls:           base system io options hw trace/read cost/collective step explain record predict rent
 doctor:           base system io hw cost/calibration record rent
 jobs:             base system io hw
 -- lang

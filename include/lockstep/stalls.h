@@ -79,6 +79,14 @@ typedef struct lk_stalls_request {
 	const char *cluster;  /* file of `lockstep calibrate host --mpi`: least time of a call if all
 	                       * calls have one size; NULL: none */
 	const char *what_ifs; /* lines "disk=2", "disk=2,cores=4"; NULL: the defaults */
+	/* Instead of a command: networks whose stalls on machines are predicted; nothing is run. */
+	const char *models;   /* presets or config.json files, separated by commas; NULL: none */
+	const char *machines; /* parts of names of machines that can be rented, as in
+	                         lk_machines_request */
+	int mbs, seq;         /* samples of a GPU in a step; tokens of a sequence, 0: the network's */
+	const char *dtype;    /* NULL: as in lk_predict */
+	double bucket_mib;    /* gradients that are reduced together, as DDP's bucket_cap_mb; 0: 25 */
+	double samples;       /* of an epoch; 0: not stated */
 	const char *out;      /* folder that keeps the recordings; NULL: remove them */
 	bool yes;             /* for the caller's own use: agree to the plan */
 	/* Agree to the plan; NULL: never. Progress messages, one line each; may be NULL. */
@@ -228,6 +236,21 @@ typedef struct lk_stalls_staging {
 	double bound_s;        /* the best possible choice saves at most this much more */
 } lk_stalls_staging;
 
+/* A network on a machine, predicted: data parallel, with the same work on each GPU everywhere. */
+typedef struct lk_stalls_machine_row {
+	const char *model, *machine, *joined; /* joined: "2 x p3.8xlarge", with as many GPUs together
+	                                         where such a machine is in the list, else two of the
+	                                         same */
+	int gpus;                             /* of the machine */
+	double gradient_bytes;                /* of the network */
+	double one_s, all_s, joined_s; /* a step on one GPU, on all, on the joined ones; NAN: does not
+	                                  fit, or the list does not state their network */
+	double interconnect;           /* 1 - one / all: share of the machine's step; NAN: one GPU */
+	double network;                /* joined / all - 1; NAN likewise */
+	double epoch_s, epoch_usd;     /* of `samples`, at the list's price on demand; NAN */
+	const char *note;              /* why a time is not known; "" */
+} lk_stalls_machine_row;
+
 /* The answer. Times in seconds per step, mean over ranks. */
 typedef struct lk_stalls_answer {
 	int status; /* exit status of the first run; 124: time limit; 128 + N: signal N */
@@ -256,6 +279,8 @@ typedef struct lk_stalls_answer {
 	int folder_count;
 	const lk_stalls_pair *pairs; /* with `against`: by change of time, descending */
 	int pair_count;
+	const lk_stalls_machine_row *machines; /* with `models`: then the answer holds nothing else */
+	int machine_count;
 	lk_stalls_staging staging; /* size 0: not requested */
 	const char *const *notes;  /* sentences */
 	int note_count;
@@ -282,6 +307,7 @@ enum {
 	LK_STALLS_FILES,
 	LK_STALLS_FOLDERS,
 	LK_STALLS_AGAINST,
+	LK_STALLS_MACHINES,
 	LK_STALLS_TABLES
 };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];

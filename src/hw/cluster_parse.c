@@ -2,7 +2,7 @@
  *
  *     cluster  = nodes { "+" nodes }
  *     nodes    = [ COUNT "node" "*" ] COUNT device [ WATTS "w" ] [ wiring ] [ RATE "GB/s" ]
- *                { "," option } | COUNT "*" machine { "," option }
+ *                { "," option } | [ COUNT "*" ] machine { "," option }
  *     wiring   = "nvlink" [ GENERATION ] | "xgmi" | "nvswitch" | "mesh" | "pcie" [ GENERATION ]
  *              | "bridges"
  *     option   = "nic" COUNT "*" GBITS [ "g" ] [ LATENCY "us" ] [ "ib" | "roce" | "efa" | "sockets"
@@ -410,7 +410,7 @@ static lk_status parse_read_options(struct parser *parser, lk_node *node) {
 	return LK_OK;
 }
 
-/* Read "p4d.24xlarge", after "2 *": the node's text is read in its place. */
+/* Read "p4d.24xlarge", alone or after "2 *": the node's text is read in its place. */
 static lk_status parse_read_machines(struct parser *parser, int nodes, const char *from) {
 	parse_skip_blanks(parser);
 	size_t length = word_length(parser);
@@ -434,6 +434,7 @@ static lk_status parse_read_nodes(struct parser *parser) {
 	int nodes = 0, gpus;
 	parse_skip_blanks(parser);
 	const char *from = parser->at;
+	if (is_letter(*from)) return parse_read_machines(parser, 1, from);
 	LK_TRY(parse_read_count(parser, LK_CLUSTER_GPUS, "a count", &gpus));
 	if (accept(parser, '*')) return parse_read_machines(parser, gpus, from);
 	if (accept_word(parser, "node") || accept_word(parser, "nodes")) {
@@ -528,17 +529,20 @@ bool lk_cluster_text_is_file(const char *text) {
 	       lk_ends_in(text, ".xml") || parse_log_name(text);
 }
 
-/* Refuse a text that begins neither with a count nor with a device: a file that does not exist or
- * whose extension is unknown. */
-static lk_status check_cluster_name(const char *text, lk_error *err) {
+/* Refuse a text that begins with neither a count nor a device nor a machine: a file that does not
+ * exist or whose extension is unknown. */
+static lk_status check_cluster_name(lk_arena *arena, const char *text, lk_error *err) {
 	static const char *const hint =
-		"give a text such as '8 node * 8 h100-sxm', or a file that ends in .json (lockstep "
-		"calibrate host), .xml (NCCL's topology) or .log (NCCL_DEBUG=INFO)";
+		"give a text such as '8 node * 8 h100-sxm' or '2 * p4d.24xlarge', or a file that ends in "
+		".json (lockstep calibrate host), .xml (NCCL's topology) or .log (NCCL_DEBUG=INFO)";
 	const char *word = text + strspn(text, " \t\r\n");
 	char name[WORD];
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " \t\r\n,+*"), word);
 	bool named = is_letter(*word) || (*word && strchr("./_~", *word));
 	if (!named || strchr(text, '*') || lk_device_find(name)) return LK_OK;
+	const char *machine;
+	LK_TRY(lk_machine_text(arena, name, strlen(name), &machine, err));
+	if (machine) return LK_OK;
 	FILE *file = fopen(text, "r");
 	if (file) {
 		fclose(file);
@@ -563,7 +567,7 @@ lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, l
 		if (parse_log_name(text)) return read_info(arena, text, out, err);
 		if (parse_is_count(text, &device, &gpus))
 			return lk_cluster_simple(arena, device, gpus, 0, 0, out, err);
-		LK_TRY(check_cluster_name(text, err));
+		LK_TRY(check_cluster_name(arena, text, err));
 		return lk_cluster_parse_text(arena, text, out, err);
 	}
 	lk_stream *in;

@@ -486,8 +486,9 @@ static lk_status analyse_command(lk_stalls_work *work) {
 	return LK_OK;
 }
 
-/* Refuse options of runs if a recording is given. */
-static lk_status refuse_run_options(const lk_stalls_request *request, lk_error *err) {
+/* Refuse options of runs where nothing is run, because another one was given. */
+static lk_status refuse_run_options(const lk_stalls_request *request, const char *because,
+                                    lk_error *err) {
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
 	const struct {
@@ -509,8 +510,8 @@ static lk_status refuse_run_options(const lk_stalls_request *request, lk_error *
 	};
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
 		if (!options[i].given) continue;
-		lk_fail(err, LK_ERR_INPUT, options[i].name,
-		        "has no effect with --recording: nothing is run");
+		lk_fail(err, LK_ERR_INPUT, options[i].name, "has no effect with %s: nothing is run",
+		        because);
 		return lk_hint(err, "leave one of the two out");
 	}
 	return LK_OK;
@@ -531,6 +532,29 @@ static bool runs_once(const lk_stalls_request *request) {
 	return request->configurations && strcmp(request->configurations, "first") == 0;
 }
 
+/* Networks on machines: no command, recording or option of theirs acts. */
+static lk_status check_predicted(const lk_stalls_request *request, lk_error *err) {
+	lk_stalls_request usual;
+	lk_stalls_defaults(&usual);
+	const struct {
+		const char *name;
+		bool given;
+	} others[] = {
+		{"--recording", request->recording != NULL}, {"--cluster", request->cluster != NULL},
+		{"--what-if", request->what_ifs != NULL},    {"--staging", request->staging != NULL},
+		{"--steps", request->steps != usual.steps},  {"--warmup", request->warmup != usual.warmup},
+	};
+	LK_TRY(refuse_run_options(request, "--model", err));
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].given)
+			return lk_fail(err, LK_ERR_INPUT, others[i].name, "has no effect with --model");
+	if (request->words)
+		return lk_fail(err, LK_ERR_INPUT, "--model", "replaces the command; give one of the two");
+	if (request->machines) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--machine", "is needed: which machines");
+	return lk_hint(err, "lockstep machines lists them: --machine p2,p3");
+}
+
 static lk_status check_stalls_request(const lk_stalls_request *request, lk_error *err) {
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
@@ -545,7 +569,8 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	}
 	if (request->staging) LK_TRY(lk_stalls_staging_check(request->staging, err));
 	LK_TRY(check_what_ifs(request->what_ifs, err));
-	if (request->recording) LK_TRY(refuse_run_options(request, err));
+	if (request->recording) LK_TRY(refuse_run_options(request, "--recording", err));
+	if (request->models) return check_predicted(request, err);
 	if (request->one && request->configurations && !strstr(request->configurations, "one")) {
 		lk_fail(err, LK_ERR_INPUT, "--one", "has no effect: --configurations leaves one out");
 		return lk_hint(err, "add one to --configurations, or leave --one out");
@@ -558,6 +583,11 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
 	return lk_hint(err, "give it after --, as in lockstep stalls -- mpirun -n 2 ./train");
+}
+
+static lk_status predict_machines(lk_stalls_work *work) {
+	LK_TRY(lk_stalls_machines(work));
+	return make_stalls_command(work);
 }
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
@@ -593,8 +623,10 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
 	lk_status status = lk_stalls_read_links(work);
-	if (status == LK_OK)
-		status = request->recording ? analyse_recording(work) : analyse_command(work);
+	if (status == LK_OK) {
+		if (request->models) status = predict_machines(work);
+		else status = request->recording ? analyse_recording(work) : analyse_command(work);
+	}
 	if (status == LK_OK)
 		work->result.failed_check = lk_failed_check(lk_stalls_check(&work->result));
 	if (status == LK_OK)

@@ -13,6 +13,7 @@
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
  *     stalls_model.c     the runs' loader as that model
+ *     stalls_machines.c  nothing is run: stalls of networks on machines, predicted
  *     stalls_check.c     invariants of every answer
  *     stalls.c           the verb: the first run, the plan, the rounds, the answer */
 #ifndef LK_STALLS_STALLS_H
@@ -402,6 +403,8 @@ static inline double lk_stalls_known(double seconds) {
 lk_status lk_stalls_predict(lk_stalls_work *work);
 /* Fill the buckets of the answer. */
 lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm);
+/* Predict the stalls of the request's networks on its machines (stalls_machines.c). */
+lk_status lk_stalls_machines(lk_stalls_work *work);
 /* Read the cluster that the request names (stalls_links.c). */
 lk_status lk_stalls_read_links(lk_stalls_work *work);
 /* Time of an empty collective in the group; NAN: no cluster was given. */

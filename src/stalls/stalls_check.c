@@ -83,7 +83,19 @@ static const char *stalls_check_files(const lk_stalls_answer *answer) {
 	return NULL;
 }
 
+/* More GPUs save no time where each does the same work; stalls are of these steps. */
+static const char *stalls_check_machines(const lk_stalls_answer *answer) {
+	for (int i = 0; i < answer->machine_count; i++) {
+		const lk_stalls_machine_row *row = &answer->machines[i];
+		LK_HOLDS(lk_is_time(row->one_s) && lk_is_time(row->all_s) && lk_is_time(row->joined_s));
+		LK_HOLDS(lk_is_time(row->network) && lk_is_time(row->epoch_s));
+		LK_HOLDS(isnan(row->interconnect) || (row->interconnect >= 0 && row->interconnect < 1));
+	}
+	return NULL;
+}
+
 const char *lk_stalls_check(const lk_stalls_answer *answer) {
+	if (answer->machine_count) return stalls_check_machines(answer);
 	LK_HOLDS_ALL(stalls_check_files(answer));
 	if (*answer->reason) return NULL;
 	LK_HOLDS_ALL(stalls_check_parts(answer));

@@ -609,11 +609,17 @@ RECORD = {
     "delay": [tested("record_modes.test")],
     "slow": [tested("stalls.test")],
 }
+RENTED = "--model resnet18 --machine p3.8"
 STALLS = {
     **{name: [tested("stalls.test")] for name in ("steps", "warmup", "repeats", "configurations", "recording", "time-limit", "yes", "what-if", "out",
                                                   "table", "timeline", "folded", "staging", "cluster", "against")},
     "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")], "charts": [tested("charts.test")],
     "one": [refused("-- true", "--one ''")], "step-marker": [tested("record.test")],
+    "model": [acts(RENTED, "--model vgg11"), refused(RENTED, "--model nosuch")],
+    "machine": [acts(RENTED, "--machine p3.16"), refused("", "--machine p3"), refused(RENTED, "--machine nosuch")],
+    "mbs": [acts(RENTED, "--mbs 16")], "seq": [acts("--model bert-large --mbs 4 --machine p3.8", "--seq 384")],
+    "dtype": [acts(RENTED, "--dtype fp32"), refused(RENTED, "--dtype some")], "bucket": [acts(RENTED, "--bucket 0.001")],
+    "samples": [acts(RENTED, "--samples 1M")],
     "budget": [tested("stalls.test"), refused("-- true", "--budget 0")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],
     "max-mb": [refused("-- true", "--max-mb 0")], "batches": [refused("-- true", "--batches 0")],
 }

@@ -53,7 +53,6 @@ RUNS = {
 ELSEWHERE = {
     "./check": "tools/fresh_check.sh", "./demo": "tools/fresh_check.sh",
     "bench/engine.c": "bench/run.sh", "bench/make_trace.c": "bench/run.sh", "bench/measure.c": "bench/run.sh",
-    "bench/rent_findings.py": "docs/guide/rent.md",  # by tests/tutorials/run.py, with what it prints
     "examples/torch_adam/train.py": "tests/cli/compile_torch.test",
     "tests/answers/check.py": "tests/cli/answers.test",
     "tests/browser/run.sh": "Makefile",

@@ -2,8 +2,9 @@
 #include "lockstep/stalls.h"
 #include "options/rows/job_rows.h"
 
-const char *const lk_stalls_tables[] = {"all",     "parts", "runs",    "ranks",   "buckets",
-                                        "what-if", "files", "folders", "against", NULL};
+const char *const lk_stalls_tables[] = {"all",     "parts",    "runs",  "ranks",
+                                        "buckets", "what-if",  "files", "folders",
+                                        "against", "machines", NULL};
 
 /* clang-format off */
 #define REQUEST lk_stalls_request
@@ -43,11 +44,25 @@ static const lk_option options[] = {
 	 "takes at the least, where all calls have one size")},
 	{TEXT("staging", staging, "WORDS",
 	 "which files to put on a fast tier: size=4GB rate=2GB/s latency=100us")},
+	{GROUP("What is predicted of a network, with nothing run")
+	 TEXT("model", models, "NAME,...",
+	 "presets (see `lockstep models`) or config.json files: their stalls on machines, data "
+	 "parallel"), LETTER('m')},
+	{TEXT("machine", machines, "TEXT,...",
+	 "parts of the names of machines in `lockstep machines`: p2,p3,p4d"), WITH("model")},
+	{INT("mbs", mbs, "N", 1, 65536, "samples of a GPU in a step; default 32"), WITH("model")},
+	{INT("seq", seq, "N", 1, 16777216, "tokens of a sequence; default: the network's"), SEQUENCE,
+	 WITH("model"), LETTER('s')},
+	{TEXT("dtype", dtype, "TYPE", "fp32, tf32, fp16 or bf16"), WITH("model"), LETTER('d')},
+	{REAL("bucket", bucket_mib, "MIB", 1e-3, 1e6,
+	 "gradients that are reduced together, as DDP's bucket_cap_mb; default 25; 0.001: tensor by "
+	 "tensor"), WITH("model")},
+	{COUNT("samples", samples, "N", 1, 1e18, "of an epoch: its time and price"), WITH("model")},
 	{GROUP("Output")
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_stalls_tables, "NAME",
-	 "one table: parts, runs, ranks, buckets, what-if, files, folders or against")},
+	 "one table: parts, runs, ranks, buckets, what-if, files, folders, against or machines")},
 	{OUT_ANY_FILE},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},
@@ -68,6 +83,8 @@ static const char *const examples[] = {
 	"other machines",
 	"lockstep stalls --recording recording",
 	"estimates from what lockstep record left",
+	"lockstep stalls --model resnet50,vgg11 --machine p2,p3 --samples 1.28M",
+	"stalls of networks on machines that can be rented, and an epoch's price",
 	NULL,
 };
 
@@ -98,6 +115,6 @@ const lk_verb lk_stalls_verb = {
 };
 
 void lk_stalls_defaults(lk_stalls_request *request) {
-	*request =
-		(lk_stalls_request){.steps = 40, .warmup = 5, .repeats = 3, .max_mb = 64, .batches = 4};
+	*request = (lk_stalls_request){
+		.steps = 40, .warmup = 5, .repeats = 3, .max_mb = 64, .batches = 4, .mbs = 32};
 }

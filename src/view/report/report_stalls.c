@@ -118,6 +118,11 @@ static bool stalls_any_run(const lk_stalls_answer *answer) {
 
 static lk_status stalls_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_stalls_answer *stalls_answer = answer;
+	if (stalls_answer->machine_count)
+		return lk_report_table(writer, "Machines",
+		                       "predicted; interconnect: share of the machine's step that one GPU "
+		                       "does not take; network: how much longer joined machines take",
+		                       true, lk_stalls_table(stalls_answer, LK_STALLS_MACHINES), 0, err);
 	if (!stalls_answer->shown) { /* a log of Darshan: no steps */
 		LK_TRY(lk_report_table(writer, "Files", NULL, false,
 		                       lk_stalls_table(stalls_answer, LK_STALLS_FILES), 0, err));
@@ -151,12 +156,16 @@ lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, 
                            FILE *out, lk_error *err) {
 	char title[LINE];
 	if (!answer->shown && form == LK_REPORT_CHARTS) {
-		lk_fail(err, LK_ERR_INPUT, "--charts", "a log of Darshan has no steps to show");
+		lk_fail(err, LK_ERR_INPUT, "--charts", "%s no steps to show",
+		        answer->machine_count ? "of networks on machines there are"
+		                              : "a log of Darshan has");
 		return lk_hint(err, "leave it out, or give a folder of lockstep record");
 	}
 	if (answer->shown)
 		snprintf(title, sizeof title, "What stalls a step of %d %s", answer->ranks,
 		         lk_noun(answer->ranks, "rank", "ranks"));
+	else if (answer->machine_count)
+		snprintf(title, sizeof title, "Stalls of networks on machines, predicted");
 	else snprintf(title, sizeof title, "Files that a program read and wrote");
 	lk_report_job job = {"stalls",
 	                     title,

@@ -18,6 +18,7 @@
 #define FILE_OF(member) LK_AT(lk_stalls_file, member)
 #define FOLDER(member)  LK_AT(lk_stalls_folder, member)
 #define PAIR(member)    LK_AT(lk_stalls_pair, member)
+#define RENTED(member)  LK_AT(lk_stalls_machine_row, member)
 
 const char *const lk_stalls_bases[] = {"measured", "estimated", "not known"};
 
@@ -193,6 +194,25 @@ static const lk_answer_field pair_fields[] = {
 };
 static const lk_answer_record pair_record = {LK_RECORD(lk_stalls_pair, pair_fields)};
 
+static const lk_answer_field machine_fields[] = {
+	{"model", "network", RENTED(model)},
+	{"gradient_bytes", "gradients", RENTED(gradient_bytes), .shown = lk_format_bytes},
+	{"machine", "machine", RENTED(machine)},
+	{"gpus", "GPUs", RENTED(gpus)},
+	{"one_gpu_s", "one GPU", RENTED(one_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"all_gpus_s", "all GPUs", RENTED(all_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"interconnect_pctg", "interconnect %", RENTED(interconnect), .known = LK_MAYBE,
+     .per_cent = true, .shown = lk_tenths},
+	{"joined", "joined", RENTED(joined)},
+	{"joined_s", "step", RENTED(joined_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"network_pctg", "network %", RENTED(network), .known = LK_MAYBE, .per_cent = true,
+     .shown = lk_tenths},
+	{"epoch_s", "epoch", RENTED(epoch_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"epoch_usd", "price", RENTED(epoch_usd), .known = LK_MAYBE, .shown = lk_format_dollars},
+	{"note", "", RENTED(note), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record machine_record = {LK_RECORD(lk_stalls_machine_row, machine_fields)};
+
 /* By table: its columns, and where its rows lie in the answer. */
 static const struct rows {
 	lk_columns columns;
@@ -215,6 +235,7 @@ static const struct rows {
 	[LK_STALLS_FILES] = LISTED("files", file_record, files, file_count),
 	[LK_STALLS_FOLDERS] = LISTED("folders", folder_record, folders, folder_count),
 	[LK_STALLS_AGAINST] = LISTED("against", pair_record, pairs, pair_count),
+	[LK_STALLS_MACHINES] = LISTED("machines", machine_record, machines, machine_count),
 };
 
 lk_table *lk_stalls_top(const lk_stalls_answer *answer, int which, int most) {
@@ -348,6 +369,7 @@ static const lk_answer_field answer_fields[] = {
 	{"files", NULL, ROWS(FILES)},
 	{"folders", NULL, ROWS(FOLDERS)},
 	{"against", NULL, ROWS(AGAINST)},
+	{"machines", NULL, ROWS(MACHINES)},
 	{"communication", NULL, LK_INSIDE(lk_stalls_answer, buckets, bucket_record)},
 	{"rates", NULL, LK_INSIDE(lk_stalls_answer, rates, rate_record)},
 	{"notes", NULL, LK_LIST(lk_stalls_answer, notes, note_count)},

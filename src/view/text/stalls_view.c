@@ -290,6 +290,11 @@ static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool co
 
 static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
+	if (answer->machine_count) {
+		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_MACHINES), LK_FORMAT_TEXT,
+		                             colour, out, err));
+		return put_end(answer, out, err);
+	}
 	if (!answer->steps) { /* a log of files alone */
 		if (!answer->file_count) fputs("no file was read\n", out);
 		LK_TRY(stalls_view_put_files(answer, colour, out, err));
@@ -345,6 +350,11 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
+	bool predicted = answer->machine_count > 0;
+	if (table != LK_STALLS_ALL && predicted != (table == LK_STALLS_MACHINES))
+		return lk_fail(err, LK_ERR_INPUT, "--table",
+		               "machines: that goes with --model, and only that");
+	if (predicted && format != LK_FORMAT_TEXT) table = LK_STALLS_MACHINES;
 	if (format == LK_FORMAT_JSON)
 		return lk_write_document_part(&w, &lk_stalls_document, answer, table, err);
 	if (!answer->shown && table > LK_STALLS_ALL && table < LK_STALLS_FILES) {

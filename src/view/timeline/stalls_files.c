@@ -10,11 +10,12 @@
 #include "trace/read/read.h"
 #include "view/table/output.h"
 
-/* Of a log of Darshan there is no recording to show. */
+/* Of a log of Darshan, and of what is only predicted, there is no recording to show. */
 static lk_status check_steps_shown(const lk_stalls_answer *answer, const char *option,
                                    lk_error *err) {
 	if (answer->shown) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, option, "a log of Darshan has no steps to show");
+	lk_fail(err, LK_ERR_INPUT, option, "%s no steps to show",
+	        answer->machine_count ? "of networks on machines there are" : "a log of Darshan has");
 	return lk_hint(err, "leave it out, or give a folder of lockstep record");
 }
 
