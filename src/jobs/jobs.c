@@ -63,7 +63,7 @@ static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *aren
 
 /* ---- selection of policies ---- */
 
-/* Elastic policies change how a job runs: that takes a model, and GPUs that are all alike. */
+/* Policies that change running jobs take GPUs that are all alike; elastic ones also a model. */
 static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_list *list,
                                 const lk_policy *policy, lk_error *err) {
 	if (!policy->divide) return LK_OK;
@@ -73,7 +73,7 @@ static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_lis
 		return lk_hint(err, "leave it out, or leave out %s",
 		               request->nodes || request->gpus_per_node ? nodes : "--save-energy");
 	}
-	for (size_t i = 0; i < list->count; i++) {
+	for (size_t i = 0; lk_policy_is_elastic(policy) && i < list->count; i++) {
 		if (list->at[i].job.model) continue;
 		lk_fail(err, LK_ERR_INPUT, list->at[i].where,
 		        "job %.60s has no model: %s cannot say how fast it is on other GPUs",
@@ -83,18 +83,28 @@ static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_lis
 	return LK_OK;
 }
 
-/* Refuse options of elastic policies if no such policy is simulated. */
-static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
+/* Refuse options of policies that change running jobs, if no such policy is simulated. */
+static lk_status check_changes(const lk_jobs_request *request, bool elastic, bool changes,
+                               lk_error *err) {
 	lk_jobs_request usual;
-	const char *idle = NULL;
 	lk_jobs_defaults(&usual);
-	if (request->objective != usual.objective) idle = "--objective";
-	else if (request->restart_s != usual.restart_s) idle = "--restart";
-	else if (request->every_min != usual.every_min) idle = "--every";
-	else if (request->horizon_h != usual.horizon_h) idle = "--horizon";
-	if (!idle) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no elastic policy is simulated");
-	return lk_hint(err, "add elastic to --policy, or leave it out");
+	const struct {
+		const char *name;
+		bool idle;
+	} options[] = {
+		{"--objective", !elastic && request->objective != usual.objective},
+		{"--horizon", !elastic && request->horizon_h != usual.horizon_h},
+		{"--restart", !changes && request->restart_s != usual.restart_s},
+		{"--every", !changes && request->every_min != usual.every_min},
+	};
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		if (!options[i].idle) continue;
+		lk_fail(err, LK_ERR_INPUT, options[i].name,
+		        "it has no effect: no policy that %s is simulated",
+		        i < 2 ? "is elastic" : "changes running jobs");
+		return lk_hint(err, "add %s to --policy, or leave it out", i < 2 ? "elastic" : "las");
+	}
+	return LK_OK;
 }
 
 /* Refuses options on how fast models train where no job has a model. */
@@ -113,17 +123,19 @@ static lk_status check_models(const lk_jobs_request *request, const lk_job_list 
 
 /* The requested policies; by default, those that the list and the nodes allow. */
 static lk_status choose_policies(const lk_jobs_request *request, const lk_job_list *list,
-                                 lk_arena *arena, const lk_policy ***out, int *count,
-                                 bool *as_requested, lk_error *err) {
-	bool fixed = places_matter(request);
-	for (size_t i = 0; !fixed && i < list->count; i++) fixed = !list->at[i].job.model;
-	LK_TRY(lk_policies_named(request->policies, fixed, arena, out, count, err));
-	*as_requested = true;
+                                 lk_arena *arena, const lk_policy ***out, int *count, bool *elastic,
+                                 bool *changes, lk_error *err) {
+	bool timed = false;
+	for (size_t i = 0; !timed && i < list->count; i++) timed = !list->at[i].job.model;
+	LK_TRY(lk_policies_named(request->policies, places_matter(request), timed, arena, out, count,
+	                         err));
+	*elastic = *changes = false;
 	for (int i = 0; i < *count; i++) {
 		LK_TRY(refuse_elastic(request, list, (*out)[i], err));
-		*as_requested &= !(*out)[i]->divide;
+		*elastic |= lk_policy_is_elastic((*out)[i]);
+		*changes |= (*out)[i]->divide != NULL;
 	}
-	if (*as_requested) LK_TRY(check_elastic(request, err));
+	LK_TRY(check_changes(request, *elastic, *changes, err));
 	return check_models(request, list, err);
 }
 
@@ -223,7 +235,7 @@ static double load_of(const lk_job_list *list, int gpus) {
 }
 
 static lk_status jobs_add_notes(const lk_jobs_request *request, const lk_jobs_left *left,
-                                bool as_requested, lk_arena *arena, lk_jobs_answer *out,
+                                bool elastic, bool changes, lk_arena *arena, lk_jobs_answer *out,
                                 lk_error *err) {
 	enum { MOST = 7 };
 	const char **notes = LK_ARRAY(arena, const char *, MOST);
@@ -239,13 +251,11 @@ static lk_status jobs_add_notes(const lk_jobs_request *request, const lk_jobs_le
 	if (request->rates)
 		notes[n++] = lk_arena_printf(arena, "rates of the models in %s are taken from there",
 		                             request->rates);
-	if (!as_requested)
-		notes[n++] =
-			lk_arena_printf(arena,
-		                    "a change of a running job costs it %s (--restart); a job needs "
-		                    "the same samples with every "
-		                    "batch in its range",
-		                    lk_format_seconds(request->restart_s, restart, sizeof restart));
+	if (changes)
+		notes[n++] = lk_arena_printf(
+			arena, "a change of a running job costs it %s (--restart)%s",
+			lk_format_seconds(request->restart_s, restart, sizeof restart),
+			elastic ? "; a job needs the same samples with every batch in its range" : "");
 	if (left->no_gpu)
 		notes[n++] =
 			lk_arena_printf(arena, "%d %s left out", left->no_gpu,
@@ -289,7 +299,7 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	const lk_policy **policies;
 	lk_places places;
 	lk_jobs_left left = {0};
-	bool as_requested;
+	bool elastic, changes;
 	lk_jobs_watch watch = {.cutoff = lk_cutoff_after(asked->search_s),
 	                       .progress = asked->progress,
 	                       .context = asked->progress_context};
@@ -300,10 +310,10 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	if (request->jobs)
 		LK_TRY(lk_jobs_read_path(request->jobs, request->gpus, arena, list, &left, err));
 	else LK_TRY(lk_jobs_draw(request, arena, list, err));
+	LK_TRY(choose_policies(request, list, arena, &policies, &out->policy_count, &elastic, &changes,
+	                       err));
 	LK_TRY(
-		choose_policies(request, list, arena, &policies, &out->policy_count, &as_requested, err));
-	LK_TRY(lk_jobs_find_rates(request, as_requested, &watch.cutoff, arena, list, &out->predictions,
-	                          err));
+		lk_jobs_find_rates(request, !elastic, &watch.cutoff, arena, list, &out->predictions, err));
 	lk_jobs_set_work(list);
 	if (request->write) LK_TRY(lk_jobs_write(list, request->write, err));
 	LK_TRY(run_policies(request, &places, list, policies, &watch, arena, out, err));
@@ -320,7 +330,7 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	out->gpus = request->gpus;
 	out->gpu = device ? device->label : "";
 	out->load = load_of(list, request->gpus);
-	return jobs_add_notes(request, &left, as_requested, arena, out, err);
+	return jobs_add_notes(request, &left, elastic, changes, arena, out, err);
 }
 
 /* ---- invariants of every answer ----

@@ -1,6 +1,6 @@
 /* jobs.h: shared by the files of jobs. jobs_read.c and jobs_draw.c make the list, jobs_rates.c
  * finds the speed of each job, jobs_allocate.c divides the GPUs, jobs_policies.c has the policies,
- * jobs_queue.c and jobs_simulate.c run the cluster, jobs_energy.c compares numbers of powered
+ * jobs_preempt.c those that preempt jobs, jobs_queue.c and jobs_simulate.c run the cluster, jobs_energy.c compares numbers of powered
  * nodes, jobs.c puts it together. */
 #ifndef LK_JOBS_JOBS_H
 #define LK_JOBS_JOBS_H
@@ -188,14 +188,23 @@ typedef struct lk_active_job {
 	const lk_jobs_rate *now; /* NULL: it waits */
 	bool started;
 	double left;           /* remaining samples */
+	double gpu_s;          /* GPU time that it has held */
 	double paused_until_s; /* restarting until then */
 } lk_active_job;
+
+/* Ended jobs, by levels of the GPU time that they held (jobs_preempt.c). */
+enum { LK_SERVICE_LEVELS = 20 };
+typedef struct lk_services {
+	double jobs[LK_SERVICE_LEVELS], gpu_s[LK_SERVICE_LEVELS];
+} lk_services;
+int lk_service_level(double gpu_s);
 
 typedef struct lk_jobs_moment {
 	const lk_jobs_request *request;
 	const lk_job_list *list;
 	const lk_active_job *active; /* by submission */
 	int count;
+	const lk_services *ended;
 	lk_allocator *allocator;
 	lk_arena *scratch; /* emptied after every call */
 } lk_jobs_moment;
@@ -209,13 +218,26 @@ typedef struct lk_policy {
 	bool passes;
 	double (*priority)(const lk_job_list *list, const lk_history *history, int job);
 	lk_status (*divide)(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err);
+	/* A policy that divides, yet gives each job what it requested or nothing: seconds after which
+	 * it would choose anew although no job has arrived or ended; NULL: GPUs or batches change. */
+	double (*review)(const lk_jobs_moment *moment);
 } lk_policy;
+
+/* Policies of jobs_preempt.c. */
+lk_status lk_preempt_las(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err);
+lk_status lk_preempt_gittins(const lk_jobs_moment *moment, const lk_jobs_rate **out, lk_error *err);
+double lk_preempt_review(const lk_jobs_moment *moment);
+/* Whether a policy changes how a job runs, which takes its rates on other numbers of GPUs. */
+static inline bool lk_policy_is_elastic(const lk_policy *policy) {
+	return policy->divide && !policy->review;
+}
 
 extern const lk_policy lk_policies[];
 extern const int lk_policy_count;
-/* The named policies, in order; NULL: all, or all that leave running jobs alone (`fixed`). */
-lk_status lk_policies_named(const char *names, bool fixed, lk_arena *arena, const lk_policy ***out,
-                            int *count, lk_error *err);
+/* The named policies, in order; NULL: all that the list allows: `placed`: jobs are placed on nodes;
+ * `timed`: their durations are known, not their rates. */
+lk_status lk_policies_named(const char *names, bool placed, bool timed, lk_arena *arena,
+                            const lk_policy ***out, int *count, lk_error *err);
 
 /* ---- the cluster (jobs_queue.c) ---- */
 

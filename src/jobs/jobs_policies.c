@@ -1,5 +1,6 @@
 /* jobs_policies.c: policies that divide a cluster. A fixed policy gives every job what it
- * requested, in its turn, and leaves it alone; an elastic one divides all GPUs anew. */
+ * requested, in its turn, and leaves it alone; an elastic one divides all GPUs anew; those that
+ * preempt are in jobs_preempt.c. */
 #include <math.h>
 #include <string.h>
 
@@ -105,14 +106,18 @@ static lk_status elastic(const lk_jobs_moment *moment, const lk_jobs_rate **out,
 /* ---- the table ---- */
 
 const lk_policy lk_policies[] = {
-	{"fifo", "as requested, in order of submission", false, in_order, NULL},
-	{"backfill", "as requested; jobs that fit may pass jobs that wait", true, in_order, NULL},
-	{"shortest", "as requested; least GPU time first, lengths known", false, policies_service,
-     NULL},
-	{"qssf", "as requested; least GPU time first, expected from jobs that ended", false,
-     policies_expected, NULL},
-	{"elastic-gpus", "GPUs divided anew, the batch as requested", false, NULL, elastic_gpus},
-	{"elastic", "GPUs and batch divided anew", false, NULL, elastic},
+	{"fifo", "as requested, in order of submission", .priority = in_order},
+	{"backfill", "as requested; jobs that fit may pass jobs that wait", .passes = true,
+     .priority = in_order},
+	{"shortest", "as requested; least GPU time first, lengths known", .priority = policies_service},
+	{"qssf", "as requested; least GPU time first, expected from users' jobs that ended",
+     .priority = policies_expected},
+	{"las", "as requested, preempted; least GPU time received first, nothing known",
+     .divide = lk_preempt_las, .review = lk_preempt_review},
+	{"gittins", "as requested, preempted; likeliest to end soon, by all jobs that ended",
+     .divide = lk_preempt_gittins, .review = lk_preempt_review},
+	{"elastic-gpus", "GPUs divided anew, the batch as requested", .divide = elastic_gpus},
+	{"elastic", "GPUs and batch divided anew", .divide = elastic},
 };
 const int lk_policy_count = sizeof lk_policies / sizeof *lk_policies;
 
@@ -128,17 +133,19 @@ static lk_status policies_find(const char *name, const lk_policy **out, lk_error
 	const char *nearest = lk_nearest(name, names, (size_t)lk_policy_count);
 	lk_fail(err, LK_ERR_INPUT, "--policy", "unknown policy \"%.40s\"", name);
 	if (nearest) return lk_hint(err, "did you mean %s?", nearest);
-	return lk_hint(err, "give fifo, backfill, shortest, qssf, elastic-gpus or elastic");
+	return lk_hint(err,
+	               "give fifo, backfill, shortest, qssf, las, gittins, elastic-gpus or elastic");
 }
 
-lk_status lk_policies_named(const char *names, bool fixed, lk_arena *arena, const lk_policy ***out,
-                            int *count, lk_error *err) {
+lk_status lk_policies_named(const char *names, bool placed, bool timed, lk_arena *arena,
+                            const lk_policy ***out, int *count, lk_error *err) {
 	const lk_policy **found = LK_ARRAY(arena, const lk_policy *, (size_t)lk_policy_count);
 	if (!found) return lk_oom(err);
 	*out = found;
 	*count = 0;
 	for (int i = 0; !names && i < lk_policy_count; i++)
-		if (!fixed || !lk_policies[i].divide) found[(*count)++] = &lk_policies[i];
+		if (!(placed && lk_policies[i].divide) && !(timed && lk_policy_is_elastic(&lk_policies[i])))
+			found[(*count)++] = &lk_policies[i];
 	for (const char *at = names; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
 		char *name = lk_arena_strndup(arena, at, strcspn(at, ","));
 		if (!name) return lk_oom(err);

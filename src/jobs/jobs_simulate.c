@@ -19,6 +19,7 @@ struct cluster {
 	size_t arrived, told; /* told: arrivals already reported to the watch */
 	double now_s, next_change_s;
 	bool stale; /* the policy has not seen the last event */
+	lk_services ended;
 	lk_allocator allocator;
 	lk_arena scratch;
 	const lk_jobs_rate **wanted;
@@ -49,7 +50,7 @@ static void pass_time(struct cluster *cluster, double until_s) {
 		if (!job->now) continue;
 		double worked = until_s - fmax(cluster->now_s, job->paused_until_s);
 		if (worked > 0) job->left = fmax(0, job->left - worked * job->now->per_s);
-		cluster->courses[job->job].gpu_s += job->now->gpus * (until_s - cluster->now_s);
+		job->gpu_s += job->now->gpus * (until_s - cluster->now_s);
 	}
 	cluster->now_s = until_s;
 }
@@ -63,7 +64,12 @@ static void simulate_arrive(struct cluster *cluster) {
 }
 
 static void simulate_end(struct cluster *cluster, int i) {
-	cluster->courses[cluster->active[i].job].end_s = cluster->now_s;
+	const lk_active_job *job = &cluster->active[i];
+	int level = lk_service_level(job->gpu_s);
+	cluster->courses[job->job].end_s = cluster->now_s;
+	cluster->courses[job->job].gpu_s = job->gpu_s;
+	cluster->ended.jobs[level]++;
+	cluster->ended.gpu_s[level] += job->gpu_s;
 	for (cluster->count--; i < cluster->count; i++) cluster->active[i] = cluster->active[i + 1];
 	cluster->stale = true;
 }
@@ -83,9 +89,13 @@ static void simulate_change(struct cluster *cluster, lk_active_job *job, const l
 	if (to->gpus > course->most_gpus) course->most_gpus = to->gpus;
 }
 
+static lk_jobs_moment moment_of(struct cluster *cluster) {
+	return (lk_jobs_moment){cluster->request, cluster->list,       cluster->active,  cluster->count,
+	                        &cluster->ended,  &cluster->allocator, &cluster->scratch};
+}
+
 static lk_status simulate_divide(struct cluster *cluster, lk_error *err) {
-	lk_jobs_moment moment = {cluster->request, cluster->list,       cluster->active,
-	                         cluster->count,   &cluster->allocator, &cluster->scratch};
+	lk_jobs_moment moment = moment_of(cluster);
 	LK_TRY(cluster->policy->divide(&moment, cluster->wanted, err));
 	lk_arena_free(&cluster->scratch);
 	int held = 0;
@@ -109,9 +119,15 @@ static bool next_event(struct cluster *cluster) {
 	                       ? cluster->list->at[cluster->arrived].job.submit_s
 	                       : INFINITY;
 	double change_s = cluster->stale ? cluster->next_change_s : INFINITY;
-	double next_s = fmin(fmin(arrival_s, end_s), change_s);
+	double review_s = INFINITY;
+	if (cluster->policy->review) {
+		lk_jobs_moment moment = moment_of(cluster);
+		review_s = cluster->now_s + cluster->policy->review(&moment);
+	}
+	double next_s = fmin(fmin(arrival_s, end_s), fmin(change_s, review_s));
 	if (isinf(next_s)) return false;
 	pass_time(cluster, fmax(next_s, cluster->now_s));
+	cluster->stale |= next_s == review_s;
 	if (next_s == end_s) simulate_end(cluster, first);
 	else if (next_s == arrival_s) simulate_arrive(cluster);
 	return true;

@@ -30,9 +30,9 @@ static const lk_option options[] = {
 	{TEXT("write", write, "FILE", "write the jobs as CSV")},
 	{GROUP("How it is divided")
 	 TEXT("policy", policies, "NAME,...",
-	 "fifo, backfill, shortest, qssf, elastic-gpus, elastic; default all that the list allows. The "
-	 "others are compared with the first. qssf expects a job's length from its user's jobs that "
-	 "have ended")},
+	 "fifo, backfill, shortest, qssf, las, gittins, elastic-gpus, elastic; default all that the "
+	 "list allows. The others are compared with the first. qssf expects a job's length from its "
+	 "user's jobs that have ended; las and gittins know none, and preempt")},
 	{CHOICE("objective", objective, objectives, "WHAT",
 	 "of elastic policies: log (sum of logarithms of speed-ups: fair), speedup (their sum), "
 	 "completion (what is nearly done first; assumes that remaining times are known, and may let a "
@@ -40,7 +40,7 @@ static const lk_option options[] = {
 	{DURATION("restart", restart_s, SECONDS, 0, 1e5,
 	 "what a change costs a running job, from halt to full speed; default 60")},
 	{DURATION("every", every_min, MINUTES, 0, 1e5,
-	 "elastic policies change at most this often; default: at every arrival and end")},
+	 "policies change running jobs at most this often; default: at every arrival and end")},
 	{DURATION("horizon", horizon_h, HOURS, 0.01, 1e5,
 	 "a change must pay for its restart within this time; default 1")},
 	{SEARCH_TIME(": policies that it leaves out are missing; default: none")},
@@ -60,7 +60,7 @@ static const lk_option options[] = {
 
 static const char *const examples[] = {
 	"lockstep jobs queue.csv --gpu a100-sxm-80 --gpus 64",
-	"a list of jobs under five policies",
+	"a list of jobs under all policies",
 	"lockstep jobs --draw 500 --load 0.9 --seed 7 --gpu a100-sxm-80 --gpus 64",
 	"random jobs",
 	"lockstep jobs queue.csv --gpus 16 --rates measured.csv --policy fifo,elastic -v",
