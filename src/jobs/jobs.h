@@ -1,7 +1,7 @@
 /* jobs.h: shared by the files of jobs. jobs_read.c and jobs_draw.c make the list, jobs_rates.c
  * finds the speed of each job, jobs_allocate.c divides the GPUs, jobs_policies.c has the policies,
- * jobs_preempt.c those that preempt jobs, jobs_queue.c and jobs_simulate.c run the cluster, jobs_energy.c compares numbers of powered
- * nodes, jobs.c puts it together. */
+ * jobs_preempt.c those that preempt jobs, jobs_queue.c and jobs_simulate.c run the cluster,
+ * jobs_energy.c compares numbers of powered nodes, jobs.c puts it together. */
 #ifndef LK_JOBS_JOBS_H
 #define LK_JOBS_JOBS_H
 
