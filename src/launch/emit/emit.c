@@ -46,23 +46,38 @@ static bool emit_zero_bubble(const lk_job *job) {
 #define TRAINS_NO_ADAPTERS \
 	"it trains no adapters; use --emit axolotl, llama-factory, accelerate or bridge"
 
-static const char *megatron_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	if (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2 || emit_spares_memory(job))
-		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
+/* Megatron-Core's pipelines, whichever program starts them. */
+static const char *core_lacks(const lk_job *job) {
+	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
+		return "Megatron-Core runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
 	return NULL;
 }
 
-static const char *nemo_lacks(const lk_job *job) {
+static const char *megatron_lacks(const lk_job *job) {
+	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : core_lacks(job);
+}
+
+static const char *bridge_lacks(const lk_job *job) {
 	if (job->narrow_base) return "its adapters keep the base in 16 bits; leave out --qlora";
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack nemo";
-	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
-		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
-	return NULL;
+	return core_lacks(job);
+}
+
+/* The line starts `nemo llm pretrain`. */
+static const char *nemo_lacks(const lk_job *job) {
+	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : bridge_lacks(job);
 }
 
 static const char *deepspeed_lacks(const lk_job *job) {
 	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
+	if (job->model.experts > 0)
+		return "its experts are not written; use --emit megatron, bridge or nemo";
+	if (job->model.layers > 0 && !lk_emit_plain(&job->model))
+		return "its layers are those of GPT, Llama and BERT; use --emit megatron";
+	if (job->cp > 1) return "it has no context parallelism of this kind; leave out --cp";
+	if (job->vp > 1 || emit_zero_bubble(job) || lk_job_folds(job) ||
+	    job->schedule == LK_SCHED_GPIPE)
+		return "DeepSpeed's pipelines run 1f1b alone; add --schedule 1f1b";
 	return lk_job_uses_deepspeed(job) ? NULL
 	                                  : "the layout is not one of DeepSpeed; add --stack deepspeed";
 }
@@ -97,7 +112,7 @@ typedef struct emit_framework {
 
 static const emit_framework frameworks[] = {
 	{"megatron", "megatron", megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
-	{"bridge", "nemo", nemo_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
+	{"bridge", "nemo", bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
 	{"nemo", "nemo", nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
 	{"deepspeed", "megatron-deepspeed", deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL, MEGATRON_IMAGE,
      false},
@@ -209,6 +224,7 @@ struct emit_work {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper; /* NULL: none */
 	bool exact;                         /* settings state the work too */
+	bool describes;                     /* the text has the network's numbers, not its name */
 	bool stated[FIELDS];                /* fields that settings state, by number */
 	bool unsaid[FIELDS];                /* of the work, which nothing states */
 	lk_job read;                        /* what was written */
@@ -255,7 +271,8 @@ static lk_status emit_read(struct emit_work *work, const char *text, lk_job *raw
 	else LK_TRY(lk_launch_config_text(arena, text, size, name, &back, err));
 	*raw = *back.job;
 	raw->gpus = back.gpus;
-	*network = raw->model.layers > 0 ? NULL : back.network;
+	work->describes = raw->model.layers > 0;
+	*network = work->describes ? NULL : back.network;
 	return LK_OK;
 }
 
@@ -301,13 +318,14 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 	return emit_add(&work->emission, &lk_job_fields[0], job->model.name, err);
 }
 
-/* Whether a field is of the work that a program does, and not of its data, code or machine. */
-static bool emit_of_work(const lk_field *field) {
+/* Whether a field is of the work that a program does, and not of its data, code or machine. A
+ * network that the text names is the program's to know, whatever its numbers. */
+static bool emit_of_work(const struct emit_work *work, const lk_field *field) {
 	static const char *const about[] = {
 		"gpus",        "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
 		"ragged",      "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
-		"layer_units", NULL};
-	return !emit_of_network(field) && !emit_one_of(field->name, about);
+		"layer_units", "model",       "family",     "context",  NULL};
+	return (work->describes || !emit_of_network(field)) && !emit_one_of(field->name, about);
 }
 
 /* States what reading gave back otherwise; *done: nothing. */
@@ -326,7 +344,7 @@ static lk_status emit_state_rest(struct emit_work *work, const lk_job *raw, bool
 		work->unsaid[i] = false;
 		if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, raw)))
 			continue;
-		work->unsaid[i] = !work->exact && emit_of_work(field);
+		work->unsaid[i] = !work->exact && emit_of_work(work, field);
 		if (work->unsaid[i]) continue;
 		if (work->stated[i])
 			return lk_fail(err, LK_ERR_INTERNAL, "--emit", "%s does not read back", field->name);
@@ -380,7 +398,7 @@ static const char *emit_list(const struct emit_work *work, const bool fields[FIE
 		if (!fields[i] || emit_one_of(field->name, silent)) continue;
 		if (dense && emit_one_of(field->name, of_experts)) continue;
 		if (whole && emit_one_of(field->name, of_contexts)) continue;
-		if (emit_of_network(field)) {
+		if (emit_of_network(field) && !work->describes) {
 			shape++;
 			continue;
 		}
@@ -540,6 +558,13 @@ static bool emit_writes_loss(const emit_framework *framework, lk_loss_kind loss)
 	return loss == LK_LOSS_LINEAR && emit_one_of(framework->name, linear);
 }
 
+bool lk_emit_plain(const lk_model *model) {
+	return model->attention == LK_ATTN_HEADS && model->ssm == 0 && model->rwkv_inner == 0 &&
+	       lk_model_mixers(model) == LK_MIXER_ATTENTION && model->window == 0 && !model->qk_norm &&
+	       model->attention_sinks == 0 && model->norms_per_layer == 2 && !model->clipped_glu &&
+	       model->relative_buckets == 0;
+}
+
 bool lk_launch_describes(const lk_model *model) {
 	return model->network <= LK_NET_ENCDEC && model->audio.convs == 0;
 }
@@ -547,10 +572,14 @@ bool lk_launch_describes(const lk_model *model) {
 /* What a framework cannot run, or be told; NULL: nothing. */
 static const char *emit_lacks(const emit_framework *framework, const lk_job *job) {
 	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
+	static const char *const by_numbers[] = {"megatron", "deepspeed", "nanotron", NULL};
 	const char *lacks = framework->lacks(job);
 	bool convolutions = job->model.network == LK_NET_CONV;
 	if (convolutions && !framework->convolutions)
 		lacks = "it trains no convolution nets; accelerate starts a program of yours";
+	if (job->model.tower.layers > 0 && emit_one_of(framework->name, by_numbers))
+		lacks = "its settings describe no encoder of images; use --emit axolotl, llama-factory or "
+				"accelerate";
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";

@@ -77,6 +77,9 @@ lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, con
                        const lk_cluster *cluster, lk_written *written, lk_emitted *out,
                        lk_error *err);
 
+/* Whether layers are attention by whole heads with full context, and an MLP, each after one norm:
+ * what software that takes a network by a few numbers builds. */
+bool lk_emit_plain(const lk_model *model);
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */
 bool lk_launch_describes(const lk_model *model);
