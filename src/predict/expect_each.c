@@ -78,8 +78,7 @@ lk_status lk_predict_each_cause(const lk_predict_request *request, int threads, 
 	lk_arena arena = LK_ARENA_INIT;
 	struct each each = {.request = request, .see = see, .context = context};
 	lk_status status = lk_request_read(&arena, request, &each.asked, err);
-	if (status == LK_OK)
-		status = lk_parallel(lk_predict_causes(), threads, each_show, &each, err);
+	if (status == LK_OK) status = lk_parallel(lk_predict_causes(), threads, each_show, &each, err);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -226,15 +226,14 @@ static lk_status search_see(void *context, const lk_cause_step *cause, lk_error 
 	tried->weight = distance_weight(&off);
 	/* a cause of memory alone leaves the step as it is */
 	tried->closer = tried->weight > distance_weight(&search->unchanged) * (1 + 1e-6);
-	tried->cause =
-		(lk_versus_cause){.cause = cause->key,
-	                      .what = cause->what,
-	                      .option = lk_arena_strdup(&tried->texts, cause->option),
-	                      .check = cause->check,
-	                      .step_time_s = cause->step->step_s,
-	                      .time_off = off.time,
-	                      .work_off = off.work,
-	                      .share = cause->prior / (1 - cause->prior) * tried->weight};
+	tried->cause = (lk_versus_cause){.cause = cause->key,
+	                                 .what = cause->what,
+	                                 .option = lk_arena_strdup(&tried->texts, cause->option),
+	                                 .check = cause->check,
+	                                 .step_time_s = cause->step->step_s,
+	                                 .time_off = off.time,
+	                                 .work_off = off.work,
+	                                 .share = cause->prior / (1 - cause->prior) * tried->weight};
 	return tried->cause.option ? LK_OK : lk_oom(err);
 }
 
