@@ -22,7 +22,8 @@ struct ended {
 
 struct walker {
 	const lk_lifted *lifted;
-	struct ended **ended; /* [rank] in order, made when first needed */
+	lk_times (*host)[LK_HOST_SETS]; /* [rank] */
+	struct ended **ended;           /* [rank] in order, made when first needed */
 	size_t *ended_count;
 	bool no_memory;
 	int64_t most_ns;    /* the longest allowed path */
@@ -149,15 +150,28 @@ static struct place critical_before(struct walker *walker, struct place at) {
 /* ---- where its time goes ---- */
 
 static lk_critical_kind host_kind(const lk_host_piece *piece) {
-	if (piece->loading) return LK_CRITICAL_LOADING;
 	if (piece->call == LK_CALL_SYNC) return LK_CRITICAL_SYNC;
 	if (piece->term == LK_T4) return LK_CRITICAL_LAUNCH;
 	return piece->term == LK_T1 ? LK_CRITICAL_BETWEEN : LK_CRITICAL_OPERATIONS;
 }
 
-static void account_host(struct walker *walker, const lk_lifted_rank *rank, const lk_lifted_op *op,
-                         double ns) {
+/* What the host did from `start` on, by name; without one, by where it was. */
+static void account_host(struct walker *walker, struct place at, int64_t start, double ns) {
+	static const lk_critical_kind named[LK_HOST_SETS] = {
+		[LK_HOST_LOADING] = LK_CRITICAL_LOADING,
+		[LK_HOST_ONE_OFF] = LK_CRITICAL_ONE_OFF,
+		[LK_HOST_ALLOCATION] = LK_CRITICAL_ALLOCATION,
+		[LK_HOST_PREPARING] = LK_CRITICAL_PREPARING,
+		[LK_HOST_AWAITING] = LK_CRITICAL_AWAITING};
+	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
+	const lk_lifted_op *op = &rank->ops.at[at.op];
+	int64_t own = start - (critical_end_of(walker, at) - op->end_ns);
 	double sum = 0;
+	for (int c = 0; walker->host && c < LK_HOST_SETS; c++) {
+		double part = (double)lk_times_between(&walker->host[at.rank][c], own, own + (int64_t)ns);
+		walker->out->ns[named[c]] += part;
+		ns -= part;
+	}
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
 		sum += (double)rank->pieces.at[p].dur_ns;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++)
@@ -166,11 +180,11 @@ static void account_host(struct walker *walker, const lk_lifted_rank *rank, cons
 	if (!(sum > 0)) walker->out->ns[LK_CRITICAL_OPERATIONS] += ns;
 }
 
-static void critical_account(struct walker *walker, struct place at, double ns) {
+static void critical_account(struct walker *walker, struct place at, int64_t start, double ns) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	switch (op->what) {
-	case LK_LIFTED_HOST: account_host(walker, rank, op, ns); return;
+	case LK_LIFTED_HOST: account_host(walker, at, start, ns); return;
 	case LK_LIFTED_LAG:
 	case LK_LIFTED_WAIT: walker->out->ns[LK_CRITICAL_LAG] += ns; return;
 	case LK_LIFTED_COMM: walker->out->ns[LK_CRITICAL_COMMUNICATION] += ns; return;
@@ -229,7 +243,7 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 		if (start < earliest) start = earliest;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);
 		*lk_last(&walker->out->ops) = (lk_critical_op){at.rank, at.op, start, until};
-		critical_account(walker, at, (double)(until - start));
+		critical_account(walker, at, start, (double)(until - start));
 		walker->out->length_ns += (double)(until - start);
 		if (from.op == LK_NONE || start == earliest) return LK_OK;
 		walker->out->hops += from.rank != at.rank;
@@ -248,11 +262,12 @@ static void reverse(lk_critical_chain *chain) {
 	}
 }
 
-lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
-                           lk_error *err) {
+lk_status lk_critical_find(const lk_lifted *lifted, lk_times (*host)[LK_HOST_SETS], int64_t most_ns,
+                           lk_critical_chain *out, lk_error *err) {
 	uint32_t ranks = lifted->traces->count;
 	*out = (lk_critical_chain){0};
 	struct walker w = {.lifted = lifted,
+	                   .host = host,
 	                   .most_ns = most_ns,
 	                   .out = out,
 	                   .ended = calloc(ranks, sizeof *w.ended),

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/noun.h"
+#include "base/text.h"
 #include "system/parallel.h"
 #include "base/sort.h"
 #include "trace/read/read.h"
@@ -30,11 +31,32 @@ static void free_ranks(lk_explain_work *work) {
 	work->rank = NULL;
 }
 
+/* What follows needs only the times of the hosts: with thousands of ranks the rest is most of the
+ * memory. */
+static lk_status keep_hosts(lk_explain_work *work, lk_error *err) {
+	work->host = calloc(work->count + (size_t)1, sizeof *work->host);
+	if (!work->host) return lk_oom(err);
+	for (uint32_t r = 0; r < work->count; r++) {
+		memcpy(work->host[r], work->rank[r].host, sizeof *work->host);
+		memset(work->rank[r].host, 0, sizeof work->rank[r].host);
+	}
+	free_ranks(work);
+	return LK_OK;
+}
+
+static void free_hosts(lk_explain_work *work) {
+	for (uint32_t r = 0; work->host && r < work->count; r++)
+		for (int c = 0; c < LK_HOST_SETS; c++) lk_times_free(&work->host[r][c]);
+	free(work->host);
+	work->host = NULL;
+}
+
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
 	lk_explain_work *work = explanation->memory_owner;
 	if (work->versus_free) work->versus_free(work->versus_owner);
 	free_ranks(work);
+	free_hosts(work);
 	lk_traces_free(work->traces);
 	lk_vec_free(&work->warnings);
 	lk_vec_free(&work->stalls);
@@ -366,6 +388,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	work->arrival = lk_arrivals_find(&work->arena, traces);
 	if (!work->rank || !work->arrival) return lk_oom(err);
 	work->count = traces->count;
+	work->whole = request->steps && lk_same_name(request->steps, "all");
 	struct rank_job job = {work, request};
 	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
 	LK_TRY(check_rank(work, request->rank, err));
@@ -548,9 +571,11 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 		return status;
 	}
 	LK_TRY(lk_explain_make(traces, request, out, err));
-	free_ranks((*out)->memory_owner); /* with thousands of ranks they are most of the memory */
-	status = lk_explain_simulate(*out, err);
-	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
+	lk_explain_work *work = (*out)->memory_owner;
+	status = keep_hosts(work, err);
+	if (status == LK_OK) status = lk_explain_simulate(work, err);
+	free_hosts(work);
+	if (status == LK_OK) status = lk_explain_diagnose(work, err);
 	if (status == LK_OK) status = explain_check_places(*out, err);
 	if (status == LK_OK) {
 		(*out)->failed_check = lk_failed_check(explain_check(*out));

@@ -22,9 +22,6 @@ lk_read_limits lk_explain_limits(const lk_explain_request *request);
 lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
                            lk_explanation **out, lk_error *err);
 
-/* Find the critical path of a typical step and the gains of the remedies there, by lifting it to a
- * step graph. What cannot be lifted is left out. */
-lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
 /* For simulations: set the gain of a stall's remedy, alone and on top of cheaper ones, and the
  * critical path (copied). */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, double further_s,
@@ -190,9 +187,9 @@ struct lk_rank_work {
 	lk_times windows;              /* of the steps */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
-	lk_times host[LK_HOST_SETS]; /* disjoint times of the host ... */
-	lk_timed_list waits;         /* calls that wait for the device, by start; ... all of these are
-	                               freed after explaining the rank */
+	lk_timed_list waits; /* calls that wait for the device, by start; ... all of these are freed
+	                       after explaining the rank */
+	lk_times host[LK_HOST_SETS];              /* disjoint times of the host */
 	lk_rank_places host_places[LK_HOST_SETS]; /* names with most time */
 	lk_events device;                         /* device events that overlap the windows, by start */
 	LK_VEC(lk_rank_comm) comms;               /* by start */
@@ -265,9 +262,11 @@ typedef struct lk_explain_work {
 	lk_explanation result; /* first: the result is the work */
 	lk_arena arena;
 	lk_traces *traces;
-	lk_rank_work *rank;  /* [count]; NULL once lk_explain_files has made the explanation */
-	lk_arrival *arrival; /* [matches] */
+	lk_rank_work *rank; /* [count]; NULL once lk_explain_files has made the explanation */
+	lk_times (*host)[LK_HOST_SETS]; /* [count] of each rank, for the critical path */
+	lk_arrival *arrival;            /* [matches] */
 	uint32_t count;
+	bool whole; /* --steps all: the traces are one step, whatever they mark */
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
 	void *versus_owner;
@@ -310,6 +309,9 @@ void lk_explain_order(const lk_explanation *explanation, int *order);
 /* Fill adds_s of all stalls, in this order; of simulated remedies it holds what they gain on top of
  * those before. */
 void lk_explain_share(lk_explain_work *work, const int *order);
+/* Find the critical path of a typical step and the gains of the remedies there, by lifting it to a
+ * step graph. What cannot be lifted is left out. */
+lk_status lk_explain_simulate(lk_explain_work *work, lk_error *err);
 /* explain_diagnose.c: diagnosis and actions, from the present stalls, critical path and gains. */
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
 /* Compare the measurements with what the hardware allows: explain_roofline.c, explain_curves.c. */
@@ -336,6 +338,10 @@ lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt,
 	X(LAUNCH, "host: launch calls")                                   \
 	X(SYNC, "host: returning from synchronisation")                   \
 	X(LOADING, "host: data loading")                                  \
+	X(ONE_OFF, "host: work done once")                                \
+	X(ALLOCATION, "host: memory of the driver")                       \
+	X(PREPARING, "host: inputs")                                      \
+	X(AWAITING, "host: waiting for results")                          \
 	X(OPERATIONS, "host: operations")                                 \
 	X(BETWEEN, "host: between operations")                            \
 	X(OTHER, "before what was traced")
@@ -360,9 +366,10 @@ typedef struct lk_critical_chain {
 } lk_critical_chain;
 
 /* Find the critical path. Ranks begin a step at different times: if the path is longer than the
- * step, `most_ns`, only its last part of that length is kept. */
-lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
-                           lk_error *err);
+ * step, `most_ns`, only its last part of that length is kept. `host`: of each rank, what its host
+ * does other than launch; NULL: not known. */
+lk_status lk_critical_find(const lk_lifted *lifted, lk_times (*host)[LK_HOST_SETS], int64_t most_ns,
+                           lk_critical_chain *out, lk_error *err);
 void lk_critical_free(lk_critical_chain *chain);
 
 /* explain_stretches.c: divide the steps of a log where their speed changes; fewer than 40 steps are

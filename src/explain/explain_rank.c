@@ -17,12 +17,12 @@ static void free_sets(lk_rank_work *work) {
 	lk_times *const sets[] = {&work->compute, &work->communication,  &work->memory,
 	                          &work->exposed, &work->exposed_memory, &work->idle};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
-	for (int c = 0; c < LK_HOST_SETS; c++) lk_times_free(&work->host[c]);
 	lk_vec_free(&work->waits);
 }
 
 void lk_rank_free(lk_rank_work *work) {
 	free_sets(work);
+	for (int c = 0; c < LK_HOST_SETS; c++) lk_times_free(&work->host[c]);
 	lk_times_free(&work->windows);
 	free(work->name_class);
 	lk_vec_free(&work->steps);

@@ -29,16 +29,21 @@ struct shaped_row {
 	uint32_t operation, kernel; /* events of it */
 };
 
+enum { RECENT = 1 << 8 };
+
 struct shaped_sums {
 	lk_intern *names; /* ids count up from 1, as the rows do */
+	struct {
+		const lk_capture *capture; /* NULL: none */
+		uint32_t name, row;
+		lk_shape_note note;
+	} recent[RECENT]; /* operations recur in every layer: their texts are compared once */
 	LK_VEC(struct shaped_row) rows;
 	double known_ns, all_ns;
 };
 
-/* The row of an operation's name, shapes and types. */
-static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_capture *capture,
-                                          uint32_t op) {
-	const lk_shape_note *note = lk_capture_shape(capture, op);
+static struct shaped_row *roofline_row_by_text(struct shaped_sums *sums, const lk_capture *capture,
+                                               uint32_t op, const lk_shape_note *note) {
 	const char *name = lk_capture_text(capture, capture->name[op]),
 			   *shape = lk_capture_text(capture, note->shape),
 			   *types = lk_capture_text(capture, note->types),
@@ -61,6 +66,26 @@ static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_cap
 	                               .flops = asked.flops,
 	                               .bytes = asked.bytes > SCALARS ? asked.bytes : 0,
 	                               .roof = NAN};
+	return row;
+}
+
+/* The row of an operation's name, shapes and types. */
+static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_capture *capture,
+                                          uint32_t op) {
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	uint32_t name = capture->name[op];
+	size_t at = (name * 2654435761u ^ note->shape * 40503u ^ note->types) % RECENT;
+	const lk_shape_note *known = &sums->recent[at].note;
+	if (sums->recent[at].capture == capture && sums->recent[at].name == name &&
+	    known->shape == note->shape && known->types == note->types &&
+	    known->outputs == note->outputs)
+		return &sums->rows.at[sums->recent[at].row];
+	struct shaped_row *row = roofline_row_by_text(sums, capture, op, note);
+	if (!row) return NULL;
+	sums->recent[at].capture = capture;
+	sums->recent[at].name = name;
+	sums->recent[at].row = (uint32_t)(row - sums->rows.at);
+	sums->recent[at].note = *note;
 	return row;
 }
 

@@ -59,10 +59,11 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 	return status;
 }
 
-static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, lk_error *err) {
+static lk_status add_path(lk_explain_work *work, const lk_lifted *lifted, lk_error *err) {
+	lk_explanation *explanation = &work->result;
 	lk_critical_chain chain;
 	int64_t most_ns = (int64_t)llround(explanation->critical.step_s * 1e9);
-	lk_status status = lk_critical_find(lifted, most_ns, &chain, err);
+	lk_status status = lk_critical_find(lifted, work->host, most_ns, &chain, err);
 	if (status == LK_ERR_INPUT)
 		return LK_OK; /* ranks wait in a circle: the problems of the traces report it */
 	if (status == LK_OK) status = keep_path(explanation, lifted, &chain, err);
@@ -215,24 +216,26 @@ static lk_status left_out(lk_explanation *explanation, const char *what, lk_stat
 	return status;
 }
 
-static lk_status ask_lifted(lk_explanation *explanation, lk_lifted *lifted, const int *order,
+static lk_status ask_lifted(lk_explain_work *work, lk_lifted *lifted, const int *order,
                             lk_error *err) {
+	lk_explanation *explanation = &work->result;
 	lk_error why;
 	lk_status status = LK_OK;
-	LK_TRY(add_path(explanation, lifted, err));
+	LK_TRY(add_path(work, lifted, err));
 	if (lifted->graph->ops.count <= MOST_OPERATIONS)
 		status = add_gains(explanation, lifted, order, &why);
 	bound_gains(explanation);
 	return left_out(explanation, "what remedies are worth cannot be simulated", status, &why, err);
 }
 
-static lk_status simulate_step(lk_explanation *explanation, const int *order, lk_error *err) {
+static lk_status simulate_step(lk_explain_work *work, const int *order, lk_error *err) {
+	lk_explanation *explanation = &work->result;
 	const lk_traces *traces = lk_explain_traces(explanation);
 	uint32_t step = LK_LIFT_DEVICE;
 	lk_status status = LK_OK;
 	if (!explanation->kernels || !explanation->step_rows) return LK_OK;
 	if (traces->capture[0]->simulated) return LK_OK; /* predict and whatif have its graph */
-	if (explanation->annotated)
+	if (explanation->annotated && !work->whole)
 		status = lk_traced_usual_step(traces, explanation->critical.step, &step, err);
 	if (status == LK_ERR_INPUT) return LK_OK; /* not all ranks have the step */
 	LK_TRY(status);
@@ -241,17 +244,16 @@ static lk_status simulate_step(lk_explanation *explanation, const int *order, lk
 	status = lk_lift_following(traces, step, &lifted, &why);
 	if (status != LK_OK)
 		return left_out(explanation, "no step can be simulated", status, &why, err);
-	status = ask_lifted(explanation, lifted, order, err);
+	status = ask_lifted(work, lifted, order, err);
 	lk_lifted_free(lifted);
 	return status;
 }
 
-lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
-	lk_explain_work *work = explanation->memory_owner;
-	int *order = LK_ARRAY(&work->arena, int, explanation->stall_count + 1);
+lk_status lk_explain_simulate(lk_explain_work *work, lk_error *err) {
+	int *order = LK_ARRAY(&work->arena, int, work->result.stall_count + 1);
 	if (!order) return lk_oom(err);
-	lk_explain_order(explanation, order);
-	LK_TRY(simulate_step(explanation, order, err));
+	lk_explain_order(&work->result, order);
+	LK_TRY(simulate_step(work, order, err));
 	lk_explain_share(work, order);
 	return LK_OK;
 }

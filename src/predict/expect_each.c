@@ -5,12 +5,23 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "predict/predict_internal.h"
+#include "system/parallel.h"
+
+struct each {
+	const lk_predict_request *request;
+	lk_asked asked;
+	lk_cause_seen *see;
+	void *context;
+};
 
 /* Predict with one cause and show the step. A change that cannot run, or changes nothing, is
  * none. */
-static lk_status each_show(const lk_predict_request *request, const lk_asked *asked,
-                           const lk_cause *cause, lk_cause_seen *see, void *context,
-                           lk_error *err) {
+static lk_status each_show(void *context, size_t index, lk_error *err) {
+	const struct each *each = context;
+	const lk_predict_request *request = each->request;
+	const lk_asked *asked = &each->asked;
+	const lk_cause *cause = &lk_causes[index];
+	if (lk_cause_counts(cause)) return LK_OK;
 	static const lk_measured nothing;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_step_options options;
@@ -40,29 +51,34 @@ static lk_status each_show(const lk_predict_request *request, const lk_asked *as
 	if (status == LK_OK && applies)
 		status = lk_step_ask(&changed.job, &changed.cluster, &options, &step, err);
 	if (status == LK_OK && applies)
-		status = see(context,
-		             &(lk_cause_step){.key = cause->key,
-		                              .what = cause->what,
-		                              .check = cause->check,
-		                              .option = caused.option ? caused.option : "",
-		                              .prior = cause->prior,
-		                              .of_device = strcmp(cause->family, "device") == 0,
-		                              .step = &step},
-		             err);
+		status = each->see(each->context,
+		                   &(lk_cause_step){.index = index,
+		                                    .key = cause->key,
+		                                    .what = cause->what,
+		                                    .check = cause->check,
+		                                    .option = caused.option ? caused.option : "",
+		                                    .prior = cause->prior,
+		                                    .of_device = strcmp(cause->family, "device") == 0,
+		                                    .step = &step},
+		                   err);
 	lk_step_free(&step);
 	lk_caused_free(&caused);
 	lk_arena_free(&arena);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-lk_status lk_predict_each_cause(const lk_predict_request *request, lk_cause_seen *see,
+size_t lk_predict_causes(void) {
+	size_t count = 0;
+	while (lk_causes[count].key) count++;
+	return count;
+}
+
+lk_status lk_predict_each_cause(const lk_predict_request *request, int threads, lk_cause_seen *see,
                                 void *context, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_asked asked;
-	lk_status status = lk_request_read(&arena, request, &asked, err);
-	for (int i = 0; lk_causes[i].key && status == LK_OK; i++)
-		if (!lk_cause_counts(&lk_causes[i]))
-			status = each_show(request, &asked, &lk_causes[i], see, context, err);
+	struct each each = {.request = request, .see = see, .context = context};
+	lk_status status = lk_request_read(&arena, request, &each.asked, err);
+	if (status == LK_OK) status = lk_parallel(lk_predict_causes(), threads, each_show, &each, err);
 	lk_arena_free(&arena);
 	return status;
 }

@@ -58,6 +58,7 @@ lk_prediction *lk_prediction_new(lk_arena **arena);
 
 /* A cause, the odds that it is one, and the step that it makes, which the caller frees. */
 typedef struct lk_cause_step {
+	size_t index;                   /* of the cause, below lk_predict_causes() */
 	const char *key, *what, *check; /* constants */
 	const char *option;             /* as options of predict; valid while it is seen */
 	double prior;                   /* share of runs off their prediction that it explains */
@@ -65,8 +66,10 @@ typedef struct lk_cause_step {
 	const lk_step *step;
 } lk_cause_step;
 typedef lk_status lk_cause_seen(void *context, const lk_cause_step *cause, lk_error *err);
-/* Show the step of the request with each cause that applies and changes the job or its cluster. */
-lk_status lk_predict_each_cause(const lk_predict_request *request, lk_cause_seen *see,
+size_t lk_predict_causes(void); /* their number */
+/* Show the step of the request with each cause that applies and changes the job or its cluster, on
+ * up to `threads` threads (0: one per core), in any order. */
+lk_status lk_predict_each_cause(const lk_predict_request *request, int threads, lk_cause_seen *see,
                                 void *context, lk_error *err);
 
 /* ---- simulate: a simulation's step, for writing files from it. */

@@ -18,11 +18,21 @@ struct lk_drawing {
 		bool send;
 	} * arrows;
 	size_t arrow_count, arrow_capacity;
+	/* 1 + what the texts of an operation are interned as; 0: not yet */
+	uint32_t kind[LK_OP_COUNT], phase[LK_PHASES], dtype[LK_DTYPES], group[LK_GROUPS];
+	uint32_t *name[2]; /* [names] of the simulated graph and of that it is folded from */
 	lk_error *err;
 };
 
+/* Intern a text of which thousands of slices have the same. */
+static uint32_t intern_once(struct lk_drawing *drawing, uint32_t *known, const char *text) {
+	if (!*known) *known = 1 + lk_intern_id(drawing->out->names, text);
+	return *known - 1;
+}
+
 static uint32_t timeline_name_of(struct lk_drawing *drawing, const lk_graph *graph, uint32_t id) {
-	return lk_intern_id(drawing->out->names, lk_intern_text(graph->names, id));
+	uint32_t *names = drawing->name[graph != lk_step_simulated(drawing->step)];
+	return intern_once(drawing, &names[id], lk_intern_text(graph->names, id));
 }
 
 static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t record) {
@@ -86,7 +96,8 @@ static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
 	*lk_last(&drawing->out->slices) = (lk_slice){
 		.track = track,
 		.name = timeline_name_of(drawing, graph, ops->name[op]),
-		.category = lk_intern_id(drawing->out->names, lk_op_kind_name(ops->kind[op])),
+		.category =
+			intern_once(drawing, &drawing->kind[ops->kind[op]], lk_op_kind_name(ops->kind[op])),
 		.microbatch = call->microbatch,
 		.layer = layer,
 		.start_ps = start,
@@ -100,12 +111,13 @@ static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
 	};
 	if (ops->kind[op] == LK_OP_MACRO || ops->kind[op] == LK_OP_HOST) return LK_OK;
 	lk_slice *slice = lk_last(&drawing->out->slices);
-	slice->phase = lk_intern_id(drawing->out->names, lk_phase_name((lk_phase)ops->phase[op]));
+	unsigned phase = ops->phase[op], group = ops->group[op], dtype = ops->dtype[op];
+	slice->phase = intern_once(drawing, &drawing->phase[phase], lk_phase_name((lk_phase)phase));
 	if (lk_op_is_collective(ops->kind[op])) {
-		slice->group = lk_intern_id(drawing->out->names, lk_group_label(ops->group[op]));
-		slice->ranks = graph->ranks.group[ops->group[op]].size;
+		slice->group = intern_once(drawing, &drawing->group[group], lk_group_label(group));
+		slice->ranks = graph->ranks.group[group].size;
 	} else if (!lk_op_is_comm(ops->kind[op])) {
-		slice->dtype = lk_intern_id(drawing->out->names, lk_dtype_name((lk_dtype)ops->dtype[op]));
+		slice->dtype = intern_once(drawing, &drawing->dtype[dtype], lk_dtype_name((lk_dtype)dtype));
 	}
 	return LK_OK;
 }
@@ -301,7 +313,15 @@ lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err
 	struct lk_drawing d = {.step = step, .err = err};
 	*out = d.out = lk_timeline_new();
 	d.track = calloc((size_t)step->record_count * LK_STREAMS, sizeof *d.track);
-	lk_status status = d.out && d.track ? timeline_draw(&d) : lk_oom(err);
+	const lk_graph *const graph[] = {lk_step_simulated(step), step->graph};
+	bool good = d.out && d.track;
+	for (int i = 0; i < 2; i++) {
+		d.name[i] = calloc((size_t)lk_intern_count(graph[i]->names) + 1, sizeof *d.name[i]);
+		good = good && d.name[i];
+	}
+	lk_status status = good ? timeline_draw(&d) : lk_oom(err);
+	free(d.name[0]);
+	free(d.name[1]);
 	free(d.track);
 	free(d.arrows);
 	if (status != LK_OK) {

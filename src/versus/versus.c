@@ -57,7 +57,7 @@ static const char *versus_check(const lk_versus *of) {
 }
 
 static lk_status versus_compare(lk_compared_run *run, const lk_explanation *measured,
-                                const lk_predict_request *job, lk_error *err) {
+                                const lk_predict_request *job, int threads, lk_error *err) {
 	lk_versus *out = &run->result;
 	lk_predict_request ask = *job;
 	ask.step = ask.no_fixes = ask.no_sensitivity = true;
@@ -70,7 +70,7 @@ static lk_status versus_compare(lk_compared_run *run, const lk_explanation *meas
 	                    &out->operation_count, err));
 	LK_TRY(lk_versus_parts(run, measured, err));
 	LK_TRY(lk_versus_scaling(run, measured, err));
-	LK_TRY(lk_versus_causes(run, measured, job, err));
+	LK_TRY(lk_versus_causes(run, measured, job, threads, err));
 	out->sentence = versus_sentence(run);
 	if (!out->sentence) return lk_oom(err);
 	out->failed_check = lk_failed_check(versus_check(out));
@@ -97,7 +97,7 @@ lk_status lk_versus_explain(const lk_explain_request *request, const lk_predict_
 	lk_compared_run *run = calloc(1, sizeof *run);
 	if (run) run->result.job = request->job;
 	lk_status status = run ? check_job(*out, job, err) : lk_oom(err);
-	if (status == LK_OK) status = versus_compare(run, *out, job, err);
+	if (status == LK_OK) status = versus_compare(run, *out, job, request->threads, err);
 	if (status != LK_OK) {
 		if (run) versus_free(run);
 		lk_explain_free(*out);

@@ -29,8 +29,9 @@ lk_status lk_versus_expected(const lk_prediction *predicted, const lk_explanatio
 lk_status lk_versus_parts(lk_compared_run *run, const lk_explanation *measured, lk_error *err);
 /* Fill the factors that the measured step gives as a calibration. */
 lk_status lk_versus_scaling(lk_compared_run *run, const lk_explanation *measured, lk_error *err);
-/* Fill causes: predict changed jobs and rank them by how well their steps agree. */
+/* Fill causes: predict changed jobs, on up to `threads` threads, and rank them by how well their
+ * steps agree. */
 lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
-                           const lk_predict_request *job, lk_error *err);
+                           const lk_predict_request *job, int threads, lk_error *err);
 
 #endif

@@ -38,12 +38,20 @@ struct distance {
 	double time, work;
 };
 
+/* One of the causes, seen by one thread. */
+struct tried {
+	bool ran, closer; /* its step is closer to the measured one than that of the job as it is */
+	double weight;
+	lk_versus_cause cause;
+	lk_arena texts;
+};
+
 struct search {
 	lk_compared_run *run;
 	const lk_explanation *measured;
 	double shares[SHARES]; /* measured, seconds */
 	struct distance unchanged;
-	LK_VEC(lk_versus_cause) causes;
+	struct tried *tried; /* [lk_predict_causes()] */
 };
 
 /* ---- a predicted step ---- */
@@ -70,23 +78,60 @@ static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline, con
 	return true;
 }
 
+/* A timeline repeats the same work in every layer and micro-batch. Finds the row of a slice's work
+ * among those lately seen: what is missed becomes a row of its own, until rows are joined. */
+enum { RECENT = 1 << 10 };
+
+struct recent {
+	const lk_slice *slice; /* NULL: none */
+	int row;
+};
+
+static bool is_same_work(const lk_slice *a, const lk_slice *b) {
+	return a->category == b->category && a->phase == b->phase && a->ranks == b->ranks &&
+	       a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
+	       a->bytes == b->bytes;
+}
+
+static struct recent *recent_of(struct recent *all, const lk_slice *slice) {
+	const double numbers[] = {slice->m, slice->n, slice->k, slice->batch, slice->bytes};
+	uint64_t hash = slice->category * 31u + slice->phase;
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		hash = hash * 1000003u + (uint64_t)numbers[i];
+	return &all[(hash * 0x9e3779b97f4a7c15u) >> 54];
+}
+
 /* Work of a timeline by phase, kind and shape: sums of durations over its ranks. */
 static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline, lk_explanation *out,
                                lk_error *err) {
-	lk_explain_operation *rows = LK_ARRAY(arena, lk_explain_operation, timeline->slices.count);
+	LK_VEC(lk_explain_operation) rows = {0};
 	lk_explain_rank *ranks = LK_ARRAY(arena, lk_explain_rank, timeline->tracks.count);
-	if (!rows || !ranks) return lk_oom(err);
-	int count = 0;
+	struct recent recent[RECENT] = {0};
+	if (!ranks) return lk_oom(err);
 	for (size_t i = 0; i < timeline->slices.count; i++) {
 		const lk_slice *slice = &timeline->slices.at[i];
 		double times = slice->times > 1 ? slice->times : 1;
-		if (!operation_of_slice(arena, timeline, slice, &rows[count])) continue;
-		if (!rows[count].shape) return lk_oom(err);
-		rows[count].count = (uint64_t)times;
-		rows[count].time_ns = rows[count].own_ns =
-			(double)(slice->end_ps - slice->start_ps) * 1e-3 * times;
-		count++;
+		struct recent *seen = recent_of(recent, slice);
+		if (!seen->slice || !is_same_work(seen->slice, slice)) {
+			lk_explain_operation row;
+			if (!operation_of_slice(arena, timeline, slice, &row)) continue;
+			if (!row.shape || !lk_push(&rows)) {
+				lk_vec_free(&rows);
+				return lk_oom(err);
+			}
+			*seen = (struct recent){slice, (int)rows.count - 1};
+			*lk_last(&rows) = row;
+		}
+		lk_explain_operation *row = &rows.at[seen->row];
+		row->count += (uint64_t)times;
+		row->time_ns += (double)(slice->end_ps - slice->start_ps) * 1e-3 * times;
+		row->own_ns = row->time_ns;
 	}
+	out->operation_count = lk_operations_join(rows.at, (int)rows.count);
+	lk_explain_operation *kept = LK_ARRAY(arena, lk_explain_operation, rows.count);
+	if (kept && rows.count) memcpy(kept, rows.at, rows.count * sizeof *kept);
+	lk_vec_free(&rows);
+	if (!kept) return lk_oom(err);
 	for (size_t t = 0; t < timeline->tracks.count; t++) {
 		int known = 0;
 		while (known < out->rank_count && ranks[known].rank != timeline->tracks.at[t].rank) known++;
@@ -95,8 +140,7 @@ static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline, lk_
 			(lk_explain_rank){.rank = timeline->tracks.at[t].rank, .steps = 1};
 	}
 	out->ranks = ranks;
-	out->operations = rows;
-	out->operation_count = lk_operations_join(rows, count);
+	out->operations = kept;
 	return LK_OK;
 }
 
@@ -169,30 +213,28 @@ static lk_status step_off(const struct search *search, lk_arena *arena, const lk
 /* ---- causes ---- */
 
 static lk_status search_see(void *context, const lk_cause_step *cause, lk_error *err) {
-	struct search *search = context;
-	lk_arena *texts = &search->run->arena;
+	const struct search *search = context;
+	struct tried *tried = &search->tried[cause->index];
 	lk_arena arena = LK_ARENA_INIT;
 	struct distance off;
 	/* what the traces name needs no guess */
 	if (cause->of_device && *search->measured->ranks[0].device) return LK_OK;
-	search->run->result.tried++;
+	tried->ran = true;
 	lk_status status = step_off(search, &arena, cause->step, &off, err);
 	lk_arena_free(&arena);
 	LK_TRY(status);
-	double weight = distance_weight(&off);
+	tried->weight = distance_weight(&off);
 	/* a cause of memory alone leaves the step as it is */
-	if (!(weight > distance_weight(&search->unchanged) * (1 + 1e-6))) return LK_OK;
-	lk_versus_cause found = {.cause = cause->key,
-	                         .what = cause->what,
-	                         .option = lk_arena_strdup(texts, cause->option),
-	                         .check = cause->check,
-	                         .step_time_s = cause->step->step_s,
-	                         .time_off = off.time,
-	                         .work_off = off.work};
-	if (!found.option || !lk_push(&search->causes)) return lk_oom(err);
-	found.share = cause->prior / (1 - cause->prior) * weight;
-	*lk_last(&search->causes) = found;
-	return LK_OK;
+	tried->closer = tried->weight > distance_weight(&search->unchanged) * (1 + 1e-6);
+	tried->cause = (lk_versus_cause){.cause = cause->key,
+	                                 .what = cause->what,
+	                                 .option = lk_arena_strdup(&tried->texts, cause->option),
+	                                 .check = cause->check,
+	                                 .step_time_s = cause->step->step_s,
+	                                 .time_off = off.time,
+	                                 .work_off = off.work,
+	                                 .share = cause->prior / (1 - cause->prior) * tried->weight};
+	return tried->cause.option ? LK_OK : lk_oom(err);
 }
 
 static int causes_by_share(const void *a, const void *b) {
@@ -204,36 +246,47 @@ static int causes_by_share(const void *a, const void *b) {
 /* Those below one in a hundred are left out. */
 static lk_status search_take(struct search *search, lk_error *err) {
 	lk_versus *out = &search->run->result;
-	double sum = UNCHANGED_ODDS * distance_weight(&search->unchanged);
-	for (size_t i = 0; i < search->causes.count; i++) sum += search->causes.at[i].share;
-	lk_versus_cause *rows = LK_ARRAY(&search->run->arena, lk_versus_cause, search->causes.count);
+	size_t count = lk_predict_causes();
+	double unchanged = UNCHANGED_ODDS * distance_weight(&search->unchanged), sum = unchanged;
+	for (size_t i = 0; i < count; i++)
+		if (search->tried[i].closer) sum += search->tried[i].cause.share;
+	lk_versus_cause *rows = LK_ARRAY(&search->run->arena, lk_versus_cause, count);
 	if (!rows) return lk_oom(err);
-	for (size_t i = 0; i < search->causes.count; i++) {
-		rows[out->cause_count] = search->causes.at[i];
-		rows[out->cause_count].share /= sum;
-		out->cause_count += rows[out->cause_count].share >= 0.01;
+	for (size_t i = 0; i < count; i++) {
+		const struct tried *tried = &search->tried[i];
+		out->tried += tried->ran;
+		if (!tried->closer || tried->cause.share / sum < 0.01) continue;
+		lk_versus_cause *row = &rows[out->cause_count++];
+		*row = tried->cause;
+		row->share /= sum;
+		row->option = lk_arena_strdup(&search->run->arena, row->option);
+		if (!row->option) return lk_oom(err);
 	}
-	out->unchanged_share = UNCHANGED_ODDS * distance_weight(&search->unchanged) / sum;
+	out->unchanged_share = unchanged / sum;
 	lk_sort(rows, (size_t)out->cause_count, sizeof *rows, causes_by_share);
 	out->causes = rows;
 	return LK_OK;
 }
 
 lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
-                           const lk_predict_request *job, lk_error *err) {
+                           const lk_predict_request *job, int threads, lk_error *err) {
 	static const size_t at[SHARES] = {
 		offsetof(lk_explain_rank, compute_ns), offsetof(lk_explain_rank, exposed_communication_ns),
 		offsetof(lk_explain_rank, exposed_memory_ns), offsetof(lk_explain_rank, idle_ns)};
 	struct search search = {.run = run, .measured = measured};
 	lk_arena arena = LK_ARENA_INIT;
 	for (int i = 0; i < SHARES; i++) search.shares[i] = lk_diff_mean_of(measured, at[i]);
+	size_t count = lk_predict_causes();
+	search.tried = calloc(count, sizeof *search.tried);
+	if (!search.tried) return lk_oom(err);
 	lk_status status =
 		step_off(&search, &arena, lk_prediction_step(run->predicted), &search.unchanged, err);
 	lk_arena_free(&arena);
-	if (status == LK_OK) status = lk_predict_each_cause(job, search_see, &search, err);
+	if (status == LK_OK) status = lk_predict_each_cause(job, threads, search_see, &search, err);
 	if (status == LK_OK) status = search_take(&search, err);
 	run->result.unchanged_time_off = search.unchanged.time;
 	run->result.unchanged_work_off = search.unchanged.work;
-	lk_vec_free(&search.causes);
+	for (size_t i = 0; i < count; i++) lk_arena_free(&search.tried[i].texts);
+	free(search.tried);
 	return status;
 }

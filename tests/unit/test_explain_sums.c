@@ -173,6 +173,22 @@ static void check_stalls(const lk_explanation *explanation) {
 		          most_gain(&explanation->stalls[explanation->actions[0]]));
 }
 
+/* While one device idles for its host, nothing else can be on the path: what a stall lost to the
+ * host the path has too, by the same name. */
+static void check_path_host(const lk_explanation *explanation) {
+	static const struct {
+		const char *stall, *part;
+	} same[] = {{"data loading", "host: data loading"},
+	            {"allocation", "host: memory of the driver"},
+	            {"preprocessing", "host: inputs"}};
+	if (explanation->rank_count != 1 || explanation->step_rows != 1) return;
+	for (int i = 0; i < explanation->stall_count; i++)
+		for (size_t k = 0; k < sizeof same / sizeof *same; k++)
+			if (strcmp(explanation->stalls[i].kind, same[k].stall) == 0)
+				HOLDS(seconds_of_path(explanation, same[k].part) >=
+				      explanation->stalls[i].lost_s - 0.02 * explanation->step_s);
+}
+
 static void check_trace(const char *trace, const char *steps) {
 	lk_explain_request request;
 	lk_explanation *explanation;
@@ -188,6 +204,7 @@ static void check_trace(const char *trace, const char *steps) {
 	check_stalls(explanation);
 	check_gains(explanation);
 	if (explanation->critical.part_count) check_path_parts(explanation);
+	if (explanation->critical.part_count) check_path_host(explanation);
 	HOLDS(explanation->caveat_count <= explanation->warning_count);
 	lk_explain_free(explanation);
 }

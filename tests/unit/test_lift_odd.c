@@ -182,7 +182,7 @@ static void test_circle(void **state) {
 	lk_lifted_free(lifted);
 	lk_explain_defaults(&request);
 	assert_int_equal(lk_explain_make(traces, &request, &explanation, &err), LK_OK);
-	assert_int_equal(lk_explain_simulate(explanation, &err), LK_OK);
+	assert_int_equal(lk_explain_simulate(explanation->memory_owner, &err), LK_OK);
 	for (int i = 0; i < explanation->warning_count; i++)
 		said |= strstr(explanation->warnings[i], "wait for one another") != NULL;
 	assert_true(said);
