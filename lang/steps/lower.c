@@ -215,7 +215,7 @@ static int64_t items_end(const lc_lowering *lowering, const lc_step *step) {
 /* Cycles of a pass' arithmetic on a host; devices hide them unless arithmetic exceeds memory. */
 static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_t item,
                               double *out) {
-	int64_t extent[LC_RANK];
+	double extent[LC_RANK];
 	*out = 0;
 	for (int i = 0; i < step->values.count; i++) {
 		const lc_node *node = lc_node_at(lowering->p, step->values.at[i]), *over = node;
@@ -224,7 +224,7 @@ static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_
 		if (lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS)
 			over = lc_node_at(lowering->p, node->in[0]);
 		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, over, item, extent, lowering->err));
-		for (int d = 0; d < over->rank; d++) cycles *= (double)extent[d];
+		for (int d = 0; d < over->rank; d++) cycles *= extent[d];
 		*out += cycles;
 	}
 	return LK_OK;
@@ -306,14 +306,14 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
                               lk_op *op) {
 	const lc_node *a = lc_node_at(lowering->p, value->in[0]),
 				  *b = lc_node_at(lowering->p, value->in[1]);
-	int64_t e[LC_RANK], x[LC_RANK];
+	double e[LC_RANK], x[LC_RANK];
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, a, item, x, lowering->err));
-	op->m = (double)e[value->rank - 2];
-	op->n = (double)e[value->rank - 1];
-	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
+	op->m = e[value->rank - 2];
+	op->n = e[value->rank - 1];
+	op->k = x[a->rank - (value->ta ? 2 : 1)];
 	op->batch = 1;
-	for (int d = 0; d < value->rank - 2; d++) op->batch *= (double)e[d];
+	for (int d = 0; d < value->rank - 2; d++) op->batch *= e[d];
 	if (b->rank == 2) {
 		op->m *= op->batch;
 		op->batch = 1;
@@ -327,15 +327,15 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
 }
 
 static lk_status lower_conv(lc_lowering *lowering, const lc_node *value, int64_t item, lk_op *op) {
-	int64_t e[LC_RANK], w[LC_RANK];
+	double e[LC_RANK], w[LC_RANK];
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, lc_node_at(lowering->p, value->in[1]),
 	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
-	op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share;
-	op->n = (double)e[1];
-	op->k = (double)w[1] * (double)w[2] * (double)w[3];
+	op->m = e[0] * e[2] * e[3] * lowering->share;
+	op->n = e[1];
+	op->k = w[1] * w[2] * w[3];
 	return LK_OK;
 }
 
