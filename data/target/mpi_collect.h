@@ -118,18 +118,6 @@ RT_FUNCTION void rt_pack_all(rt_part *const *parts, int count, char *packed, boo
 	}
 }
 
-/* Where parts lie that follow one another in memory, as those of a list do; else NULL. */
-RT_FUNCTION char *rt_together(rt_part *const *parts, int count) {
-	char *begin = NULL, *end = NULL;
-	for (int i = 0; i < count; i++) {
-		if (parts[i]->count == 0 && count > 1) continue;
-		if (end && (char *)parts[i]->data != end) return NULL;
-		if (!end) begin = parts[i]->data;
-		end = (char *)parts[i]->data + rt_size(parts[i]);
-	}
-	return begin;
-}
-
 /* The memory of parts that lie together; of others scratch, which they are packed into. */
 RT_FUNCTION char *rt_joined(rt_run *run, rt_part *const *parts, int count, int scratch, bool fill) {
 	char *together = rt_together(parts, count);
@@ -206,17 +194,6 @@ RT_FUNCTION int64_t rt_blocks(rt_run *run, const rt_collective *c, rt_part *cons
 	return done;
 }
 
-/* Where slices along dim d lie one behind the other already: of one tensor, or of a list that is cut
- * across its tensors. Else NULL. */
-RT_FUNCTION char *rt_in_order(const rt_pairs *x, rt_part *const *parts, int d) {
-	int64_t all = 0;
-	for (int i = 0; i < x->count; i++) {
-		if (rt_product(parts[i], 0, d) > 1) return NULL;
-		all += parts[i]->extent[d];
-	}
-	return x->count == 1 || all == parts[0]->all[d] ? rt_together(parts, x->count) : NULL;
-}
-
 RT_FUNCTION int *rt_counts(rt_run *run) {
 	int most = 1;
 	for (int a = 0; a < run->mesh.axes; a++)
@@ -227,7 +204,7 @@ RT_FUNCTION int *rt_counts(rt_run *run) {
 RT_FUNCTION void rt_reducescatter_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->from[0]->format;
 	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run);
-	char *ordered = rt_in_order(x, x->from, c->d);
+	char *ordered = rt_in_order(x->from, x->count, c->d);
 	size_t bytes = (size_t)(rt_elements(x->from, x->count) * rt_bytes[f]);
 	char *from = ordered ? ordered : rt_scratch(run, 0, bytes + 1);
 	int64_t count = rt_blocks(run, c, x->from, x->count, c->d, ordered ? NULL : from, false, counts,
@@ -242,7 +219,7 @@ RT_FUNCTION void rt_reducescatter_pairs(rt_run *run, const rt_collective *c, con
 RT_FUNCTION void rt_allgather_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->to[0]->format;
 	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run);
-	char *ordered = rt_in_order(x, x->to, c->d);
+	char *ordered = rt_in_order(x->to, x->count, c->d);
 	size_t bytes = (size_t)(rt_elements(x->to, x->count) * rt_bytes[f]);
 	char *from = rt_joined(run, x->from, x->count, 1, true),
 		 *to = ordered ? ordered : rt_scratch(run, 0, bytes + 1);

@@ -54,6 +54,29 @@ RT_HOST_FUNCTION int64_t rt_items(const rt_run *run, int value) {
 	return list < 0 ? 1 : run->sizes->items[list];
 }
 
+/* Where parts lie that follow one another in memory, as those of a list do; else NULL. */
+RT_HOST_FUNCTION char *rt_together(rt_part *const *parts, int count) {
+	char *begin = NULL, *end = NULL;
+	for (int i = 0; i < count; i++) {
+		if (parts[i]->count == 0 && count > 1) continue;
+		if (end && (char *)parts[i]->data != end) return NULL;
+		if (!end) begin = (char *)parts[i]->data;
+		end = (char *)parts[i]->data + rt_size(parts[i]);
+	}
+	return begin;
+}
+
+/* Where slices along dim d lie one behind the other already: of one tensor, or of a list that is cut
+ * across its tensors. Else NULL. */
+RT_HOST_FUNCTION char *rt_in_order(rt_part *const *parts, int count, int d) {
+	int64_t all = 0;
+	for (int i = 0; i < count; i++) {
+		if (rt_product(parts[i], 0, d) > 1) return NULL;
+		all += parts[i]->extent[d];
+	}
+	return count == 1 || all == parts[0]->all[d] ? rt_together(parts, count) : NULL;
+}
+
 /* ---- opening: a mesh, what a rank holds ---- */
 
 RT_HOST_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
