@@ -123,6 +123,12 @@ static void rt_close(rt_run *run) {
 	if (run->ring && run->ring->backend == RT_WINDOWS) rt_close_windows(run);
 	for (int i = 0; run->part && i < run->schedule->values; i++) free(run->part[i]);
 	free(run->part);
+	while (run->kept) {
+		rt_kept *kept = run->kept;
+		run->kept = kept->next;
+		RT_CUDA(cudaFree(kept->device));
+		free(kept);
+	}
 	if (run->memory) RT_CUDA(cudaFree(run->memory));
 	for (int i = 0; i < 2; i++)
 		if (run->workspace[i]) RT_CUDA(cudaFree(run->workspace[i]));
@@ -174,7 +180,6 @@ static void rt_return(rt_run *run, int value, int64_t item, void *out) {
 /* ---- main: ranks are threads of this process, each with a device of its own ---- */
 
 #include <thread>
-#include <vector>
 
 /* -DLOCKSTEP_VIRTUAL: all ranks on one device. NCCL refuses that: link something that has its
  * calls. */
