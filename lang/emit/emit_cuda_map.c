@@ -419,26 +419,53 @@ static void put_list_launch(lc_kernel *kernel, const int *ids, int count, int nu
 	for (int i = 0; i < count; i++) fprintf(host, "\trt_release(run, sums%d_%d);\n", number, i);
 }
 
-/* Write the sum over a list: tensor by tensor. */
-static void put_totals(lc_kernel *kernel) {
-	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
+/* "float r_t3 = 0;" of each sum over a list; or its stored value, from what all threads have. */
+static void put_totals(lc_kernel *kernel, bool begin) {
+	char name[LC_IDENTIFIER], sum[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
 		int id = kernel->pass.results.at[i];
-		if (!is_total(kernel, id)) continue;
 		lc_dtype t = lc_kernel_format(kernel, id);
 		const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
-		lc_kernel_place_name(kernel, "p", at, name);
+		lc_value_identifier(kernel->pass.p, "r", id, sum);
 		lc_put_tabs(kernel->depth, kernel->out);
-		fprintf(kernel->out, "a.%s[", name);
+		if (begin) {
+			fprintf(kernel->out, "%s %s = 0;\n", cuda_map_sum_type(t), sum);
+			continue;
+		}
+		fprintf(kernel->out, "%s = rt_over_block(%s, RT_SUM);\n", sum, sum);
+		lc_put_tabs(kernel->depth, kernel->out);
+		fprintf(kernel->out, "if (threadIdx.x == 0) a.%s[",
+		        lc_kernel_place_name(kernel, "p", at, name));
 		lc_kernel_index(kernel, at, kernel->out);
-		fprintf(kernel->out, "] = %s(a.item ? %sa.%s[",
-		        strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
-		lc_kernel_index(kernel, at, kernel->out);
-		fputs("]) : 0) + ", kernel->out);
-		lc_kernel_value(kernel, lc_node_at(kernel->pass.p, id)->in[0]);
-		fputs(strcmp(lc_store_call(t), "(") ? ");\n" : ";\n", kernel->out);
-		(void)part;
+		fprintf(kernel->out, "] = %s%s);\n", lc_store_call(t), sum);
 	}
+}
+
+/* The sums over a list: a block takes an element of all tensors, which its threads add. */
+static void put_totals_body(lc_kernel *kernel) {
+	const char *e = kernel->flat ? "i" : "e";
+	fprintf(kernel->out,
+	        "\tfor (int64_t %s = blockIdx.x; %s < list.args[0].count; %s += gridDim.x) {\n", e, e, e);
+	kernel->depth = 2;
+	put_totals(kernel, true);
+	fprintf(kernel->out,
+	        "\t\tfor (int64_t item = threadIdx.x; item < list.items; item += blockDim.x) {\n"
+	        "\t\t\tconst args_%s a = list.args[item];\n",
+	        kernel->name);
+	kernel->depth = 3;
+	lc_kernel_numbers(kernel);
+	lc_kernel_coordinates(kernel);
+	lc_kernel_loads(kernel);
+	put_declared_stores(kernel);
+	lc_kernel_values(kernel, true);
+	lc_kernel_stores(kernel);
+	for (size_t i = 0; i < kernel->pass.results.count; i++)
+		cuda_map_put_sum(kernel, kernel->pass.results.at[i], false);
+	fprintf(kernel->out, "\t\t}\n\t\tconst args_%s a = list.args[0];\n", kernel->name);
+	kernel->depth = 2;
+	lc_kernel_coordinates(kernel);
+	put_totals(kernel, false);
+	fputs("\t}\n", kernel->out);
 }
 
 /* ---- functions ---- */
@@ -563,23 +590,8 @@ static void put_map_device(lc_kernel *kernel) {
 	bool list = kernel->pass.step->list >= 0;
 	lc_kernel_struct(kernel);
 	put_kernel_begin(kernel, "");
-	if (kernel->pass.results.count) {
-		/* sums over a list: each thread adds its element of all tensors, in order */
-		const char *e = kernel->flat ? "i" : "e";
-		fprintf(kernel->out,
-		        "\tRT_FOR(%s, list.args[0].count) for (int64_t item = 0; item < list.items; item++) "
-		        "{\n\t\tconst args_%s a = list.args[item];\n",
-		        e, kernel->name);
-		kernel->depth = 2;
-		lc_kernel_numbers(kernel);
-		lc_kernel_coordinates(kernel);
-		lc_kernel_loads(kernel);
-		put_declared_stores(kernel);
-		lc_kernel_values(kernel, true);
-		lc_kernel_stores(kernel);
-		put_totals(kernel);
-		fputs("\t}\n", kernel->out);
-	} else if (list) {
+	if (kernel->pass.results.count) put_totals_body(kernel);
+	else if (list) {
 		put_tiles(kernel);
 		lc_kernel_elements(kernel, "RT_TILE_FIRST", "RT_TILE_STEP");
 		fputs("\t}\n", kernel->out);
@@ -595,7 +607,7 @@ static void put_map_host(lc_kernel *kernel) {
 		        "\tlist = rt_list_keep(run, step, 0, all, items, tiles);\n"
 		        "\tRT_RUN_LIST(kernel_%s, %s, list);\n\tfree(all);\n}\n\n",
 		        kernel->name,
-		        kernel->pass.results.count ? "rt_blocks(all[0].count)" : "list.tiles");
+		        kernel->pass.results.count ? "all[0].count" : "list.tiles");
 		return;
 	}
 	lc_kernel_host_begin(kernel, kernel->name);
