@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vector>
 
 /* Launches: without barriers, with barriers of blocks, with all blocks on the device at once. A
  * stand-in for the CUDA runtime may bring its own. */

@@ -314,6 +314,120 @@ typedef struct rt_collective {
 	int axis, reduce, d, e, root, shift;
 } rt_collective;
 
+/* A rectangle of bytes: `rows` of them, `from_row` and `to_row` apart. */
+static void rt_copy_rows(rt_run *run, char *to, int64_t to_row, const char *from, int64_t from_row,
+                         int64_t bytes, int64_t rows) {
+	if (bytes > 0 && rows > 0)
+		RT_CUDA(cudaMemcpy2DAsync(to, (size_t)to_row, from, (size_t)from_row, (size_t)bytes,
+		                          (size_t)rows, cudaMemcpyDeviceToDevice, run->stream));
+}
+
+/* Blocks for each rank, of slices along dim d of a list's parts, rank by rank: elements before each
+ * of them into `begin`, and with `packed` the elements themselves, or back. */
+static void rt_list_blocks(rt_run *run, rt_part *const *parts, int count, int axis, int d,
+                           char *packed, bool back, int64_t *begin) {
+	int ranks = run->mesh.ranks[axis];
+	int64_t at, done = 0;
+	for (int r = 0; r < ranks; r++) {
+		begin[r] = done;
+		for (int i = 0; i < count; i++) {
+			const rt_part *p = parts[i];
+			int64_t length = rt_slice(p, d, ranks, r, &at), rows = rt_product(p, 0, d),
+					inner = rt_product(p, d + 1, p->rank), size = rt_bytes[p->format];
+			int64_t bytes = length * inner * size, row = p->extent[d] * inner * size;
+			char *lies = p->data + at * inner * size, *other = packed + done * size;
+			if (packed && back) rt_copy_rows(run, lies, row, other, bytes, bytes, rows);
+			else if (packed) rt_copy_rows(run, other, bytes, lies, row, bytes, rows);
+			done += length * inner * rows;
+		}
+	}
+	begin[ranks] = done;
+}
+
+/* The parts one behind the other: where they lie, or a copy, which *copied is then. */
+static char *rt_list_joined(rt_run *run, rt_part *const *parts, int count, bool fill,
+                            char **copied) {
+	int64_t all = 0, at = 0;
+	char *together = rt_together(parts, count);
+	*copied = NULL;
+	if (together) return together;
+	for (int i = 0; i < count; i++) all += (int64_t)rt_size(parts[i]);
+	*copied = (char *)rt_scratch(run, all);
+	for (int i = 0; i < count && fill; at += (int64_t)rt_size(parts[i++]))
+		rt_copy_rows(run, *copied + at, 1, parts[i]->data, 1, (int64_t)rt_size(parts[i]), 1);
+	return *copied;
+}
+
+static bool rt_equal_blocks(const int64_t *begin, int ranks) {
+	for (int r = 0; r < ranks; r++)
+		if (begin[r + 1] - begin[r] != begin[1]) return false;
+	return true;
+}
+
+/* A reduce-scatter of a list whose slices cut across its tensors, as one of the flat buffer. */
+static void rt_list_reducescatter(rt_run *run, const rt_collective *c, rt_part **from, rt_part **to,
+                                  int count) {
+	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis];
+	rt_format format = from[0]->format;
+	std::vector<int64_t> blocks((size_t)ranks + 1);
+	int64_t *begin = blocks.data(), size = rt_bytes[format];
+	ncclDataType_t type;
+	char *cut = NULL, *out, *copied, *flat = rt_in_order(from, count, c->d);
+	rt_list_blocks(run, from, count, c->axis, c->d, NULL, false, begin);
+	if (!flat) {
+		flat = cut = (char *)rt_scratch(run, begin[ranks] * size);
+		rt_list_blocks(run, from, count, c->axis, c->d, cut, false, begin);
+	}
+	out = rt_list_joined(run, to, count, false, &copied);
+	if (!rt_reduced(format, &type))
+		rt_reduce_by_copies(run, out, flat, format, c->axis, c->reduce, begin[ranks], begin[at],
+		                    begin[at + 1] - begin[at]);
+	else if (rt_equal_blocks(begin, ranks))
+		RT_NCCL(ncclReduceScatter(flat, out, (size_t)begin[1], type, rt_operation(c->reduce),
+		                          run->mesh.along[c->axis], run->stream));
+	else {
+		RT_NCCL(ncclGroupStart());
+		for (int p = 0; p < ranks; p++)
+			if (begin[p + 1] > begin[p])
+				RT_NCCL(ncclReduce(flat + begin[p] * size, p == at ? out : NULL,
+				                   (size_t)(begin[p + 1] - begin[p]), type,
+				                   rt_operation(c->reduce), p, run->mesh.along[c->axis],
+				                   run->stream));
+		RT_NCCL(ncclGroupEnd());
+	}
+	for (int64_t i = 0, done = 0; copied && i < count; done += (int64_t)rt_size(to[i++]))
+		rt_copy_rows(run, to[i]->data, 1, copied + done, 1, (int64_t)rt_size(to[i]), 1);
+	if (copied) rt_release(run, copied);
+	if (cut) rt_release(run, cut);
+}
+
+/* The all-gather of such a list. */
+static void rt_list_allgather(rt_run *run, const rt_collective *c, rt_part **from, rt_part **to,
+                              int count) {
+	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis];
+	std::vector<int64_t> blocks((size_t)ranks + 1);
+	int64_t *begin = blocks.data(), size = rt_bytes[to[0]->format];
+	char *cut = NULL, *copied, *flat = rt_in_order(to, count, c->d),
+		 *mine = rt_list_joined(run, from, count, true, &copied);
+	rt_list_blocks(run, to, count, c->axis, c->d, NULL, false, begin);
+	if (!flat) flat = cut = (char *)rt_scratch(run, begin[ranks] * size);
+	if (rt_equal_blocks(begin, ranks))
+		RT_NCCL(ncclAllGather(mine, flat, (size_t)(begin[1] * size), ncclUint8,
+		                      run->mesh.along[c->axis], run->stream));
+	else {
+		RT_NCCL(ncclGroupStart());
+		for (int p = 0; p < ranks; p++)
+			if (begin[p + 1] > begin[p])
+				RT_NCCL(ncclBroadcast(p == at ? mine : flat + begin[p] * size,
+				                      flat + begin[p] * size,
+				                      (size_t)((begin[p + 1] - begin[p]) * size), ncclUint8, p,
+				                      run->mesh.along[c->axis], run->stream));
+		RT_NCCL(ncclGroupEnd());
+	}
+	if (cut) rt_list_blocks(run, to, count, c->axis, c->d, cut, true, begin), rt_release(run, cut);
+	if (copied) rt_release(run, copied);
+}
+
 /* Needs no kernel before or behind it, so that several can be one group of NCCL's. */
 static bool rt_all_direct(const rt_pairs *x, bool reduces, int dim) {
 	ncclDataType_t type;
@@ -373,7 +487,8 @@ static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pair
 }
 
 /* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them
- * as one group, which it makes one launch of; tensors stay where they are. 0: one each. */
+ * as one group, which it makes one launch of; tensors stay where they are. 0: all. A list whose
+ * slices cut across its tensors is one flat buffer. */
 static void rt_collect(rt_run *run,
                        void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
                        rt_collective c, rt_part *const *from, rt_part *const *to, int values,
@@ -381,18 +496,27 @@ static void rt_collect(rt_run *run,
 	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all + values * items, 0};
 	int64_t bytes = 0;
+	bool cut = run->mesh.ranks[c.axis] > 1 && items > 1;
+	if (!bucket) bucket = INT64_MAX / 2;
 	if (!all) {
 		rt_fail(run, "a collective", "out of memory", __LINE__);
 		return;
 	}
-	for (int v = 0; v < values; v++)
+	for (int v = 0; v < values; v++) {
+		bool scatters = cut && collective == rt_reducescatter_pairs && from[v][0].all[c.d],
+			 gathers = cut && collective == rt_allgather_pairs && to[v][0].all[c.d];
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */
 			int64_t size = rt_extents(to[v][i].whole, 0, to[v][i].rank) * rt_bytes[to[v][i].format];
-			if (x.count && bytes + size > bucket) collective(run, &c, &x), x.count = 0, bytes = 0;
+			if (x.count && !scatters && !gathers && bytes + size > bucket)
+				collective(run, &c, &x), x.count = 0, bytes = 0;
 			x.from[x.count] = &from[v][i], x.to[x.count++] = &to[v][i];
 			bytes += size;
 		}
+		if (scatters && from[v][0].here) rt_list_reducescatter(run, &c, x.from, x.to, x.count);
+		if (gathers && to[v][0].here) rt_list_allgather(run, &c, x.from, x.to, x.count);
+		if (scatters || gathers) x.count = 0, bytes = 0;
+	}
 	if (x.count) collective(run, &c, &x);
 	free(all);
 }

@@ -13,25 +13,24 @@ static bool rt_is_shared(const rt_run *run, int value) {
 	return false;
 }
 
-/* Parts of their own one behind the other, aligned as cudaMalloc does; with memory NULL only
- * counted. */
+/* Values of their own one behind the other, aligned as cudaMalloc does, a list's tensors end to end;
+ * with memory NULL only counted. */
 static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 	size_t used = 0, line = 256;
 	bool windows = run->ring && run->ring->backend == RT_WINDOWS;
 	for (int i = 0; i < run->schedule->values; i++) {
 		const rt_value *v = &run->schedule->value[i];
+		if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) ||
+		    (windows && rt_is_shared(run, i)))
+			continue;
 		for (int64_t item = 0; item < rt_items(run, i); item++) {
 			rt_part *p = &run->part[i][item];
-			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) ||
-			    (windows && rt_is_shared(run, i)))
-				continue;
-			size_t bytes =
-				((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
 			if (memory) p->data = memory + used;
-			if (bytes > SIZE_MAX / 4 - used)
+			if (rt_size(p) > SIZE_MAX / 4 - used)
 				return rt_wrong(error, "the tensors are too large together", NULL);
-			used += bytes;
+			used += rt_size(p);
 		}
+		used = (used + line - 1) / line * line;
 	}
 	run->bytes = used;
 	return 0;
@@ -124,6 +123,12 @@ static void rt_close(rt_run *run) {
 	if (run->ring && run->ring->backend == RT_WINDOWS) rt_close_windows(run);
 	for (int i = 0; run->part && i < run->schedule->values; i++) free(run->part[i]);
 	free(run->part);
+	while (run->kept) {
+		rt_kept *kept = run->kept;
+		run->kept = kept->next;
+		RT_CUDA(cudaFree(kept->device));
+		free(kept);
+	}
 	if (run->memory) RT_CUDA(cudaFree(run->memory));
 	for (int i = 0; i < 2; i++)
 		if (run->workspace[i]) RT_CUDA(cudaFree(run->workspace[i]));
@@ -175,7 +180,6 @@ static void rt_return(rt_run *run, int value, int64_t item, void *out) {
 /* ---- main: ranks are threads of this process, each with a device of its own ---- */
 
 #include <thread>
-#include <vector>
 
 /* -DLOCKSTEP_VIRTUAL: all ranks on one device. NCCL refuses that: link something that has its
  * calls. */

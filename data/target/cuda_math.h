@@ -489,17 +489,20 @@ template <class A> static __device__ __forceinline__ A rt_over_block(A mine, int
 	return all[0];
 }
 
+/* Result o, from the sums of its tasks. */
+template <int F, class A>
+static __device__ void rt_finish_one(char *to, const A *sums, int64_t o, int64_t splits, int kind,
+                                     double elements) {
+	A sum = sums[o * splits];
+	for (int64_t s = 1; s < splits; s++) sum = rt_both(sum, sums[o * splits + s], kind);
+	if (kind == RT_NORM) sum = (A)sqrt((double)sum);
+	if (kind == RT_MEAN) sum = (A)((double)sum / elements);
+	((typename rt_of<F>::in_memory *)to)[o] = rt_of<F>::store((typename rt_of<F>::in_register)sum);
+}
 template <int F, class A>
 static __global__ void rt_finish_kernel(char *to, const A *sums, int64_t outs, int64_t splits,
                                         int kind, double elements) {
-	RT_FOR(o, outs) {
-		A sum = sums[o * splits];
-		for (int64_t s = 1; s < splits; s++) sum = rt_both(sum, sums[o * splits + s], kind);
-		if (kind == RT_NORM) sum = (A)sqrt((double)sum);
-		if (kind == RT_MEAN) sum = (A)((double)sum / elements);
-		((typename rt_of<F>::in_memory *)to)[o] =
-			rt_of<F>::store((typename rt_of<F>::in_register)sum);
-	}
+	RT_FOR(o, outs) rt_finish_one<F>(to, sums, o, splits, kind, elements);
 }
 template <int F, class A>
 static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind,
@@ -513,3 +516,82 @@ static double rt_reduced_elements(const rt_part *p, int dims) {
 		if (dims >> d & 1) n *= (double)p->whole[d];
 	return n;
 }
+
+/* ---- passes over the tensors of a list: one launch for all ---- */
+
+/* Where a reduction of one tensor goes, and how many elements it is over. */
+typedef struct rt_sums {
+	char *to;
+	double elements;
+} rt_sums;
+
+/* What a block does at a time: tiles `tile.begin` to `tile.begin + tile.count - 1` are those of one
+ * tensor, whose threads go over its elements together. A is a kernel's struct of arguments. */
+typedef struct rt_tiles { int64_t begin, count; } rt_tiles;
+template <class A> struct rt_list {
+	const A *args;
+	int64_t items, tiles;
+	/* The tensor of a tile. */
+	__device__ int64_t item(int64_t tile) const {
+		int64_t low = 0, high = items - 1;
+		while (low < high) {
+			int64_t middle = (low + high + 1) / 2;
+			if (args[middle].tile.begin <= tile) low = middle;
+			else high = middle - 1;
+		}
+		return low;
+	}
+};
+#define RT_TILE_FIRST ((tile - a.tile.begin) * blockDim.x + threadIdx.x)
+#define RT_TILE_STEP  (a.tile.count * blockDim.x)
+
+/* Tiles of so many elements: sixteen for each thread. */
+static int64_t rt_tiles_of(int64_t count) {
+	return (count + 16 * RT_THREADS - 1) / (16 * RT_THREADS);
+}
+/* Lays the tiles of all tensors behind one another; returns how many there are. */
+template <class A> static int64_t rt_lay_tiles(A *args, int64_t items) {
+	int64_t tiles = 0;
+	for (int64_t i = 0; i < items; tiles += args[i++].tile.count) args[i].tile.begin = tiles;
+	return tiles;
+}
+template <class A> static A *rt_list_new(rt_run *run, int64_t items) {
+	A *args = (A *)calloc((size_t)items, sizeof *args);
+	if (!args) rt_fail(run, "a list", "out of memory", __LINE__);
+	return args;
+}
+
+/* Arguments on the device, which a step's kernel number `number` finds there: copied only where
+ * they differ from those of the last time. */
+template <class A>
+static rt_list<A> rt_list_keep(rt_run *run, void (*step)(rt_run *), int number, const A *args,
+                               int64_t items, int64_t tiles) {
+	size_t bytes = (size_t)items * sizeof *args;
+	rt_kept **at = &run->kept, *kept;
+	while (*at && ((*at)->step != step || (*at)->number != number)) at = &(*at)->next;
+	if (!*at) {
+		*at = (rt_kept *)calloc(1, sizeof **at + bytes);
+		if (!*at) {
+			rt_fail(run, "a list", "out of memory", __LINE__);
+			return {NULL, 0, 0};
+		}
+		(*at)->step = step, (*at)->number = number;
+		RT_CUDA(cudaMalloc((void **)&(*at)->device, bytes));
+	}
+	kept = *at;
+	if (memcmp(kept->host, args, bytes) != 0) {
+		memcpy(kept->host, args, bytes);
+		RT_CUDA(cudaMemcpyAsync(kept->device, kept->host, bytes, cudaMemcpyHostToDevice,
+		                        run->stream));
+	}
+	return {(const A *)kept->device, items, tiles};
+}
+#define RT_RUN_LIST(kernel, blocks, list)                                                   \
+	do {                                                                                    \
+		int64_t blocks_ = (blocks);                                                         \
+		if (blocks_ > 0) {                                                                  \
+			LK_LAUNCH_BLOCK(kernel, (int)(blocks_ < 4096 ? blocks_ : 4096), RT_THREADS,     \
+			                RT_THREADS * sizeof(double), run->stream, list);                \
+		}                                                                                   \
+		RT_CUDA(cudaPeekAtLastError());                                                     \
+	} while (0)

@@ -78,6 +78,14 @@ typedef rt_either<RT_ANY(RT_U8, RT_U8, RT_U8, RT_BOOL, RT_BOOL), uint8_t, int64_
 
 enum { RT_SUM, RT_MAX, RT_MIN, RT_MEAN, RT_NORM };
 
+/* Arguments of a kernel over a list, and their copy on the device. */
+typedef struct rt_kept {
+	struct rt_kept *next;
+	void (*step)(rt_run *run);
+	int number;
+	char *device, host[];
+} rt_kept;
+
 struct rt_ring;
 struct rt_run {
 	const rt_program *program;
@@ -92,6 +100,7 @@ struct rt_run {
 	cudaEvent_t fork;
 	cublasLtHandle_t blas;
 	char *workspace[2];   /* of cuBLASLt, one for each stream */
+	rt_kept *kept;        /* a list */
 	struct rt_ring *ring; /* how kernels reach the memory of others; NULL: they do not */
 	bool library;         /* called from another program: errors are returned, not the end */
 	char error[RT_ERROR]; /* the first one */

@@ -118,9 +118,10 @@ RT_FUNCTION void rt_pack_all(rt_part *const *parts, int count, char *packed, boo
 	}
 }
 
-/* One part: its own memory; several: scratch, which they are packed into. */
+/* The memory of parts that lie together; of others scratch, which they are packed into. */
 RT_FUNCTION char *rt_joined(rt_run *run, rt_part *const *parts, int count, int scratch, bool fill) {
-	if (count == 1) return parts[0]->data;
+	char *together = rt_together(parts, count);
+	if (together) return together;
 	char *packed = rt_scratch(
 		run, scratch, (size_t)rt_elements(parts, count) * (size_t)rt_bytes[parts[0]->format] + 1);
 	if (fill) rt_pack_all(parts, count, packed, false);
@@ -137,7 +138,7 @@ RT_FUNCTION void rt_allreduce_pairs(rt_run *run, const rt_collective *c, const r
 		MPI_Allreduce(from == to ? MPI_IN_PLACE : from + at, to + at, rt_piece(count - done),
 		              rt_type(f), run->op[f][c->reduce], run->mesh.along[c->axis]);
 	}
-	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
+	if (to != rt_together(x->to, x->count)) rt_pack_all(x->to, x->count, to, true);
 	run->sent[c->axis] += 2 * (ranks - 1) * count * rt_bytes[f] / ranks;
 }
 
@@ -153,7 +154,7 @@ RT_FUNCTION void rt_reduce_pairs(rt_run *run, const rt_collective *c, const rt_p
 		MPI_Reduce(place ? MPI_IN_PLACE : from + at, root ? to + at : NULL, rt_piece(count - done),
 		           rt_type(f), run->op[f][c->reduce], c->root, run->mesh.along[c->axis]);
 	}
-	if (root && x->count > 1) rt_pack_all(x->to, x->count, to, true);
+	if (root && to != rt_together(x->to, x->count)) rt_pack_all(x->to, x->count, to, true);
 	if (!root) run->sent[c->axis] += count * rt_bytes[f];
 }
 
@@ -169,7 +170,7 @@ RT_FUNCTION void rt_broadcast_pairs(rt_run *run, const rt_collective *c, const r
 	for (int64_t done = 0; done < count; done += RT_PIECE)
 		MPI_Bcast(to + done * rt_bytes[f], rt_piece(count - done), rt_type(f), c->root,
 		          run->mesh.along[c->axis]);
-	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
+	if (to != rt_together(x->to, x->count)) rt_pack_all(x->to, x->count, to, true);
 	if (root) run->sent[c->axis] += count * rt_bytes[f] * (ranks > 1);
 }
 
@@ -183,8 +184,7 @@ RT_FUNCTION int64_t rt_blocks(rt_run *run, const rt_collective *c, rt_part *cons
 		int64_t own = 0;
 		for (int i = 0; i < pairs; i++) {
 			const rt_part *p = parts[i];
-			int64_t begin = rt_slice_begin(p->extent[d], ranks, r),
-					length = rt_slice_length(p->extent[d], ranks, r);
+			int64_t begin, length = rt_slice(p, d, ranks, r, &begin);
 			if (packed) packed += rt_pack(p, d, begin, length, packed, back);
 			own += rt_product(p, 0, d) * length * rt_product(p, d + 1, p->rank);
 		}
@@ -192,11 +192,6 @@ RT_FUNCTION int64_t rt_blocks(rt_run *run, const rt_collective *c, rt_part *cons
 		done += own;
 	}
 	return done;
-}
-
-/* Whether slices along dim d lie one behind the other already. */
-RT_FUNCTION bool rt_in_order(const rt_pairs *x, rt_part *const *parts, int d) {
-	return x->count == 1 && rt_product(parts[0], 0, d) == 1;
 }
 
 RT_FUNCTION int *rt_counts(rt_run *run) {
@@ -209,25 +204,25 @@ RT_FUNCTION int *rt_counts(rt_run *run) {
 RT_FUNCTION void rt_reducescatter_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->from[0]->format;
 	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run);
-	bool ordered = rt_in_order(x, x->from, c->d);
+	char *ordered = rt_in_order(x->from, x->count, c->d);
 	size_t bytes = (size_t)(rt_elements(x->from, x->count) * rt_bytes[f]);
-	char *from = ordered ? x->from[0]->data : rt_scratch(run, 0, bytes + 1);
+	char *from = ordered ? ordered : rt_scratch(run, 0, bytes + 1);
 	int64_t count = rt_blocks(run, c, x->from, x->count, c->d, ordered ? NULL : from, false, counts,
 	                          counts + ranks);
 	char *to = rt_joined(run, x->to, x->count, 1, false);
 	MPI_Reduce_scatter(from, to, counts, rt_type(f), run->op[f][c->reduce],
 	                   run->mesh.along[c->axis]);
-	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
+	if (to != rt_together(x->to, x->count)) rt_pack_all(x->to, x->count, to, true);
 	run->sent[c->axis] += (count - counts[at]) * rt_bytes[f];
 }
 
 RT_FUNCTION void rt_allgather_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->to[0]->format;
 	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run);
-	bool ordered = rt_in_order(x, x->to, c->d);
+	char *ordered = rt_in_order(x->to, x->count, c->d);
 	size_t bytes = (size_t)(rt_elements(x->to, x->count) * rt_bytes[f]);
 	char *from = rt_joined(run, x->from, x->count, 1, true),
-		 *to = ordered ? x->to[0]->data : rt_scratch(run, 0, bytes + 1);
+		 *to = ordered ? ordered : rt_scratch(run, 0, bytes + 1);
 	rt_blocks(run, c, x->to, x->count, c->d, NULL, false, counts, counts + ranks);
 	MPI_Allgatherv(from, counts[at], rt_type(f), to, counts, counts + ranks, rt_type(f),
 	               run->mesh.along[c->axis]);
@@ -286,8 +281,10 @@ RT_FUNCTION void rt_send_pairs(rt_run *run, const rt_collective *c, const rt_pai
 		            at == c->e ? c->d : -1);
 }
 
+enum { RT_LIST_BYTES = 64 << 20 }; /* of a message of a list without a bucket */
+
 /* A collective of several values, each of `items` tensors. Messages join tensors up to `bucket`
- * bytes; 0: one each. */
+ * bytes; 0: enough. A list whose slices cut across its tensors is one message. */
 RT_FUNCTION void rt_collect(rt_run *run,
                             void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
                             rt_collective c, rt_part *const *from, rt_part *const *to, int values,
@@ -295,16 +292,22 @@ RT_FUNCTION void rt_collect(rt_run *run,
 	rt_part **all = malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all ? all + values * items : NULL, 0};
 	int64_t bytes = 0;
+	bool scatters = collective == rt_reducescatter_pairs,
+		 gathers = collective == rt_allgather_pairs, turns = collective == rt_alltoall_pairs;
 	if (!all) rt_abort(run, "out of memory");
+	if (!bucket) bucket = RT_LIST_BYTES;
 	for (int v = 0; v < values; v++)
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */
 			int64_t size =
 				rt_whole_product(&to[v][i], 0, to[v][i].rank) * rt_bytes[to[v][i].format];
 			bool absent = collective == rt_broadcast_pairs ? !to[v][i].here : !from[v][i].here;
+			bool one = (scatters && from[v][i].all[c.d]) || (gathers && to[v][i].all[c.d]) ||
+			           (turns && (from[v][i].all[c.e] || to[v][i].all[c.d]));
 			if (collective == rt_send_pairs) absent &= !to[v][i].here;
 			if (absent) continue;
-			if (x.count && bytes + size > bucket) collective(run, &c, &x), x.count = 0, bytes = 0;
+			if (x.count && bytes + size > bucket && !(one && i))
+				collective(run, &c, &x), x.count = 0, bytes = 0;
 			x.from[x.count] = &from[v][i], x.to[x.count++] = &to[v][i];
 			bytes += size;
 		}

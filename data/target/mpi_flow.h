@@ -178,8 +178,7 @@ RT_FUNCTION bool rt_next_box(const rt_flow *flow, int part, int64_t k, const rt_
 	int64_t ranks = flow->run->mesh.ranks[p->how.axis], from, to;
 	*box = rt_box_of(at);
 	if (x->d >= 0 && at->here)
-		box->begin[x->d] = rt_slice_begin(at->extent[x->d], ranks, x->rank),
-		box->length[x->d] = rt_slice_length(at->extent[x->d], ranks, x->rank);
+		box->length[x->d] = rt_slice(at, x->d, ranks, x->rank, &box->begin[x->d]);
 	if (p->by == RT_CUT && x->d == p->cut) {
 		rt_flow_piece(box->begin[x->d], box->length[x->d], flow->state[part].chunks, k, &from, &to);
 		box->begin[x->d] = from, box->length[x->d] = to - from;

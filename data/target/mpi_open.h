@@ -6,22 +6,24 @@ typedef struct rt_use {
 	int first, last;
 } rt_use;
 
-RT_FUNCTION size_t rt_line(const rt_part *p) { return rt_size(p) >= 65536 ? 4096 : 64; }
-
-/* Puts a value's parts one behind the other from `at` on, large ones on pages of their own, which
- * processes copy from one another faster, small ones on cache lines. Without memory they are only
+/* Puts a value from `at` on, a large one on pages of its own, which processes copy from one another
+ * faster, a small one on cache lines; a list's tensors lie end to end. Without memory they are only
  * counted. */
 RT_FUNCTION int rt_place_value(rt_run *run, int value, char *memory, size_t at, size_t *end,
                                char error[RT_ERROR]) {
-	for (int64_t item = 0; item < rt_items(run, value); item++) {
-		rt_part *p = &run->part[value][item];
-		const size_t line = rt_line(p);
-		at = (at + line - 1) / line * line;
-		if (memory) p->data = memory + at;
-		if (__builtin_add_overflow(at, (rt_size(p) + line) / line * line, &at))
+	size_t bytes = 0;
+	for (int64_t item = 0; item < rt_items(run, value); item++)
+		if (__builtin_add_overflow(bytes, rt_size(&run->part[value][item]), &bytes))
 			return rt_wrong(error, "the tensors are too large together", NULL);
+	const size_t line = bytes >= 65536 ? 4096 : 64;
+	at = (at + line - 1) / line * line;
+	if (__builtin_add_overflow(at, bytes, end) || __builtin_add_overflow(*end, line, end))
+		return rt_wrong(error, "the tensors are too large together", NULL);
+	*end = *end / line * line;
+	for (int64_t item = 0; memory && item < rt_items(run, value); item++) {
+		run->part[value][item].data = memory + at;
+		at += rt_size(&run->part[value][item]);
 	}
-	*end = at;
 	return 0;
 }
 

@@ -37,6 +37,9 @@ typedef struct rt_ring_item {
 	const void *parts; /* this rank's summand; NULL without a reduce-scatter */
 	/* what the gathers fill; the pass writes this rank's slice there */
 	void *whole[RT_RING_GATHERS];
+	/* Slices that cut across tensors: `all` elements lie end to end along the dim, `ahead` of them
+	 * before this tensor. Else all is 0, and the tensor is cut by itself. */
+	int64_t ahead, all;
 } rt_ring_item;
 
 /* Memory that outlives a run, so that the next one finds it warm. */
@@ -58,6 +61,7 @@ typedef struct rt_ring {
 	MPI_Comm comm;
 	rt_ring_item *item;
 	int items, gathers;
+	bool flat; /* the pass takes tensors that are cut across as one: pieces are of item 0 */
 	/* bytes of an element; part_size 0: no reduce-scatter */
 	size_t part_size, whole_size[RT_RING_GATHERS];
 	int64_t bucket;    /* bytes that are joined; 0: every tensor alone */
@@ -94,6 +98,11 @@ typedef struct rt_ring {
 	/* counted */
 	int64_t sent, hop_sent; /* bytes along the ring, and to another group */
 	/* its own */
+	/* Tensors that are cut across and lie end to end travel as one, `item`; these are what the pass
+	 * is given pieces of. NULL: those that travel */
+	const rt_ring_item *tensor;
+	int tensors;
+	rt_ring_item joint;
 	int rank, ranks, groups, slots, requests;
 	bool far; /* some ranks of comm share no memory */
 	/* messages of the reduce-scatter go step by step, else sub by sub */
@@ -122,10 +131,16 @@ RT_RING_FN int64_t rt_ring_cut(int64_t n, int64_t ranks, int64_t r) {
 	return n / ranks * r + (r < more ? r : more);
 }
 
+/* Where an item's chunk begins along the dim that is cut; chunk == ranks: the end. */
+RT_RING_FN int64_t rt_ring_begin(const rt_ring *ring, const rt_ring_item *item, int64_t chunk) {
+	int64_t at = rt_ring_cut(item->all ? item->all : item->extent, ring->ranks, chunk) - item->ahead;
+	return at < 0 ? 0 : at < item->extent ? at : item->extent;
+}
+
 /* Elements of an item's chunk. */
 RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, int chunk) {
-	int64_t begin = rt_ring_cut(item->extent, ring->ranks, chunk);
-	return item->outer * (rt_ring_cut(item->extent, ring->ranks, chunk + 1) - begin) * item->inner;
+	return item->outer * item->inner *
+	       (rt_ring_begin(ring, item, chunk + 1) - rt_ring_begin(ring, item, chunk));
 }
 
 RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
@@ -155,6 +170,7 @@ RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, in
 /* A walk over the pieces of a sub. With `all` also over slices without an element, each in one sub,
  * in order. */
 typedef struct rt_ring_path {
+	const rt_ring_item *items;
 	int item, chunk, end;
 	bool all, final; /* final: the last sub of its group */
 	int64_t skip, left, offset;
@@ -162,7 +178,10 @@ typedef struct rt_ring_path {
 
 RT_RING_FN rt_ring_path rt_ring_walk(const rt_ring *ring, int64_t sub, int chunk) {
 	int group = ring->group_of[sub];
-	rt_ring_path walk = {.item = ring->first[group], .chunk = chunk, .end = ring->first[group + 1]};
+	rt_ring_path walk = {.items = ring->item,
+	                     .item = ring->first[group],
+	                     .chunk = chunk,
+	                     .end = ring->first[group + 1]};
 	walk.final = sub + 1 == ring->sub_of[group + 1];
 	walk.left = rt_ring_range(ring, sub, chunk, &walk.skip);
 	return walk;
@@ -178,10 +197,9 @@ RT_RING_FN rt_ring_path rt_ring_walk_on(const rt_ring *ring, int64_t sub, int64_
 
 RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_piece *out) {
 	while (walk->item < walk->end && (walk->left > 0 || (walk->all && walk->final))) {
-		const rt_ring_item *item = &ring->item[walk->item];
-		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
-		int64_t run =
-			(rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
+		const rt_ring_item *item = &walk->items[walk->item];
+		int64_t begin = rt_ring_begin(ring, item, walk->chunk),
+				run = (rt_ring_begin(ring, item, walk->chunk + 1) - begin) * item->inner;
 		if (walk->skip >= item->outer * run) {
 			bool empty = walk->all && run == 0 && walk->skip == 0;
 			walk->skip -= item->outer * run, walk->item++;
@@ -220,13 +238,35 @@ RT_RING_FN char *rt_ring_pooled(rt_ring_pool *pool, size_t size) {
 	return pool->at;
 }
 
+/* Whether an item begins where the one before it ends, in all that travels of them. */
+RT_RING_FN bool rt_ring_follows(const rt_ring *ring, const rt_ring_item *item) {
+	const rt_ring_item *last = item - 1;
+	size_t count = (size_t)(last->extent * last->inner);
+	if (ring->part_size && (const char *)item->parts != (const char *)last->parts + count * ring->part_size)
+		return false;
+	for (int j = 0; j < ring->gathers; j++)
+		if ((char *)item->whole[j] != (char *)last->whole[j] + count * ring->whole_size[j])
+			return false;
+	return item->outer == 1 && last->outer == 1 && item->inner == last->inner;
+}
+
+RT_RING_FN void rt_ring_lay(rt_ring *ring) {
+	if (ring->items < 2 || !ring->item->all || ring->by_rows || ring->by_runs || ring->unit) return;
+	for (int i = 1; i < ring->items; i++)
+		if (!rt_ring_follows(ring, &ring->item[i])) return;
+	ring->tensor = ring->flat ? NULL : ring->item, ring->tensors = ring->items;
+	ring->joint = ring->item[0], ring->joint.extent = ring->joint.all;
+	ring->item = &ring->joint, ring->items = 1;
+}
+
 RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 	int64_t bytes = (int64_t)(ring->part_size ? ring->part_size : ring->whole_size[0]), filled = 0;
 	ring->first = rt_ring_memory((size_t)ring->items + 1, sizeof *ring->first);
 	for (int i = 0; i < ring->items; i++) {
 		const rt_ring_item *item = &ring->item[i];
 		int64_t more = item->outer * item->extent * item->inner * bytes;
-		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || filled + more > ring->bucket)
+		bool full = !item->all && filled + more > ring->bucket;
+		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || full)
 			ring->first[ring->groups++] = i, filled = 0;
 		else ring->joined = true;
 		if (item->outer > 1) ring->joined = true;
@@ -336,6 +376,7 @@ RT_RING_FN void rt_ring_pieces(rt_ring *ring) {
 RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	MPI_Comm_rank(ring->comm, &ring->rank);
 	MPI_Comm_size(ring->comm, &ring->ranks);
+	rt_ring_lay(ring);
 	rt_ring_groups(ring);
 	rt_ring_tables(ring);
 	ring->slots = 2 * (ring->ranks - 1);

@@ -177,6 +177,7 @@ RT_RING_FN void rt_ring_finish(rt_ring *ring, const char *arrived) {
 	rt_ring_path walk = rt_ring_walk(ring, u, ring->rank);
 	rt_ring_piece piece;
 	walk.all = true;
+	if (ring->tensor) walk.items = ring->tensor, walk.item = 0, walk.end = ring->tensors;
 	while (ring->last && rt_ring_next(ring, &walk, &piece))
 		ring->last(ring->self, arrived ? arrived + (size_t)piece.offset * ring->part_size : NULL,
 		           &piece);

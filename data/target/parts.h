@@ -54,6 +54,29 @@ RT_HOST_FUNCTION int64_t rt_items(const rt_run *run, int value) {
 	return list < 0 ? 1 : run->sizes->items[list];
 }
 
+/* Where parts lie that follow one another in memory, as those of a list do; else NULL. */
+RT_HOST_FUNCTION char *rt_together(rt_part *const *parts, int count) {
+	char *begin = NULL, *end = NULL;
+	for (int i = 0; i < count; i++) {
+		if (parts[i]->count == 0 && count > 1) continue;
+		if (end && (char *)parts[i]->data != end) return NULL;
+		if (!end) begin = (char *)parts[i]->data;
+		end = (char *)parts[i]->data + rt_size(parts[i]);
+	}
+	return begin;
+}
+
+/* Where slices along dim d lie one behind the other already: of one tensor, or of a list that is cut
+ * across its tensors. Else NULL. */
+RT_HOST_FUNCTION char *rt_in_order(rt_part *const *parts, int count, int d) {
+	int64_t all = 0;
+	for (int i = 0; i < count; i++) {
+		if (rt_product(parts[i], 0, d) > 1) return NULL;
+		all += parts[i]->extent[d];
+	}
+	return count == 1 || all == parts[0]->all[d] ? rt_together(parts, count) : NULL;
+}
+
 /* ---- opening: a mesh, what a rank holds ---- */
 
 RT_HOST_FUNCTION int rt_wrong(char error[RT_ERROR], const char *what, const char *which) {
@@ -99,7 +122,24 @@ RT_HOST_FUNCTION int rt_first_along(const rt_mesh *m, int axis) {
 	return m->rank - m->at[axis] * rt_below(m, axis);
 }
 
-/* The part of this rank of a tensor whose whole extents are known. */
+/* What of the places [from, from + length) a tensor has whose own are [at, at + extent). */
+RT_FUNCTION int64_t rt_within(int64_t from, int64_t length, int64_t at, int64_t extent,
+                              int64_t *begin) {
+	int64_t to = from + length - at;
+	*begin = from < at ? 0 : from - at < extent ? from - at : extent;
+	if (to > extent) to = extent;
+	return to > *begin ? to - *begin : 0;
+}
+
+/* Slice r of a rank's part along dim d: the elements from *begin on; returns how many. */
+RT_FUNCTION int64_t rt_slice(const rt_part *p, int d, int64_t ranks, int64_t r, int64_t *begin) {
+	int64_t all = p->all[d] ? p->all[d] : p->extent[d];
+	return rt_within(rt_slice_begin(all, ranks, r), rt_slice_length(all, ranks, r), p->ahead[d],
+	                 p->extent[d], begin);
+}
+
+/* The part of this rank of a tensor whose whole extents are known. Along dims across, `ahead` and
+ * `all` are those of whole tensors, and become those of parts. */
 RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p,
                             char error[RT_ERROR]) {
 	const rt_mesh *m = &run->mesh;
@@ -111,7 +151,7 @@ RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p,
 		if (p->whole[d] > INT64_MAX / all)
 			return rt_wrong(error, "with these sizes a tensor is too large", v->name);
 		all *= p->whole[d];
-		p->begin[d] = 0, p->extent[d] = p->whole[d];
+		p->begin[d] = 0, p->extent[d] = p->all[d] ? p->all[d] : p->whole[d];
 	}
 	if (v->group >= 0) {
 		int64_t at = (v->index >= 0 ? run->sizes->index[v->index] : 0) + v->offset;
@@ -131,10 +171,33 @@ RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p,
 		p->extent[l->dim] = rt_slice_length(left, ranks, slice);
 	}
 	for (int d = 0; d < v->rank; d++) {
+		int64_t from = p->begin[d], at = p->ahead[d];
+		if (p->all[d]) {
+			p->all[d] = p->extent[d], p->ahead[d] = at > from ? at - from : 0;
+			p->extent[d] = rt_within(from, p->all[d], at, p->whole[d], &p->begin[d]);
+			if (p->ahead[d] > p->all[d]) p->ahead[d] = p->all[d];
+		}
 		if (!p->here) p->extent[d] = 0;
 		p->count *= p->extent[d];
 	}
 	if (!p->here) p->count = 0;
+	return 0;
+}
+
+/* A list's whole tensors end to end, along the dims where slices cut across them. */
+RT_HOST_FUNCTION int rt_lay_out(const rt_value *v, rt_part *part, int64_t items,
+                                char error[RT_ERROR]) {
+	for (int d = 0; d < v->rank; d++) {
+		int64_t all = 0;
+		if (!(v->across >> d & 1)) continue;
+		for (int64_t item = 0; item < items; item++) {
+			part[item].ahead[d] = all;
+			if (part[item].whole[d] > INT64_MAX / 8 - all)
+				return rt_wrong(error, "with these sizes a list is too large", v->name);
+			all += part[item].whole[d];
+		}
+		for (int64_t item = 0; item < items; item++) part[item].all[d] = all;
+	}
 	return 0;
 }
 
@@ -146,10 +209,11 @@ RT_HOST_FUNCTION int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
 		int64_t items = rt_items(run, i);
 		run->part[i] = (rt_part *)calloc((size_t)items, sizeof *run->part[i]);
 		if (!run->part[i]) return rt_wrong(error, "out of memory", NULL);
-		for (int64_t item = 0; item < items; item++) {
+		for (int64_t item = 0; item < items; item++)
 			s->shape(run->sizes, &run->mesh, i, item, run->part[i][item].whole);
+		if (rt_lay_out(&s->value[i], run->part[i], items, error)) return 1;
+		for (int64_t item = 0; item < items; item++)
 			if (rt_cut(run, &s->value[i], &run->part[i][item], error)) return 1;
-		}
 	}
 	return 0;
 }

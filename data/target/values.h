@@ -32,6 +32,7 @@ typedef struct rt_value {
 	const char *name;
 	rt_format format;
 	int rank, list; /* list -1: one tensor */
+	unsigned across; /* dims along which slices cut across the list's tensors, as bits */
 	rt_kind kind;
 	int of; /* SHARED, VIEW: whose memory */
 	rt_layout layout[RT_AXES];
@@ -55,6 +56,9 @@ typedef struct rt_part {
 	int rank;
 	bool here; /* false: another group or root has it */
 	int64_t whole[RT_RANK], begin[RT_RANK], extent[RT_RANK], count;
+	/* Where slices cut across tensors: the rank's parts of all of them lie end to end, `all`
+	 * elements along the dim, `ahead` of them before this part. Along other dims all is 0. */
+	int64_t ahead[RT_RANK], all[RT_RANK];
 } rt_part;
 
 /* A value whose memory kernels reach on the other ranks along an axis. */

@@ -273,16 +273,62 @@ static void cuda_map_put_sum(lc_kernel *kernel, int id, bool begin) {
 	fputs(");\n", kernel->out);
 }
 
+/* Begin a kernel of one tensor, or of all of a list: then tile by tile. */
+static void put_kernel_begin(lc_kernel *kernel, const char *number) {
+	bool list = kernel->pass.step->list >= 0;
+	fprintf(kernel->out,
+	        list ? "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const "
+	               "rt_list<args_%s> list) {\n"
+	             : "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const args_%s a) "
+	               "{\n",
+	        number, kernel->name, kernel->name);
+}
+
+static void put_tiles(lc_kernel *kernel) {
+	fprintf(kernel->out,
+	        "\tfor (int64_t tile = blockIdx.x; tile < list.tiles; tile += gridDim.x) {\n"
+	        "\tconst args_%s a = list.args[list.item(tile)];\n",
+	        kernel->name);
+}
+
+/* The number of the kernel that finishes what the one with this number began, for a list. */
+static int finishing(const lc_kernel *kernel, int number) {
+	return number + (int)kernel->pass.results.count;
+}
+
+/* Sums of a list's tensors from those of their tasks. */
+static void put_finishing_kernel(lc_kernel *kernel, const int *ids, int count, int number) {
+	char name[LC_IDENTIFIER], to[LC_IDENTIFIER], text[16];
+	snprintf(text, sizeof text, "%d", finishing(kernel, number));
+	put_kernel_begin(kernel, text);
+	fprintf(kernel->out,
+	        "\tfor (int64_t item = blockIdx.x; item < list.items; item += gridDim.x) {\n"
+	        "\t\tconst args_%s a = list.args[item];\n"
+	        "\t\tfor (int64_t o = threadIdx.x; o < a.tasks.outs; o += blockDim.x) {\n",
+	        kernel->name);
+	for (int i = 0; i < count; i++) {
+		const lc_node *value = lc_node_at(kernel->pass.p, ids[i]);
+		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
+		lc_value_identifier(kernel->pass.p, "o", ids[i], to);
+		fprintf(kernel->out,
+		        "\t\t\trt_finish_one<%s>(a.%s.to, a.%s, o, a.tasks.splits, %s, a.%s.elements);\n",
+		        lc_format_name(lc_kernel_format(kernel, ids[i])), to, name, kind(value), to);
+	}
+	fputs("\t\t}\n\t}\n}\n\n", kernel->out);
+}
+
 static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, int number,
                                 bool stores) {
-	char name[LC_IDENTIFIER];
-	fprintf(kernel->out,
-	        "static __global__ void __launch_bounds__(RT_THREADS) kernel%d_%s(const args_%s a) {\n",
-	        number, kernel->name, kernel->name);
+	char name[LC_IDENTIFIER], text[16];
+	bool list = kernel->pass.step->list >= 0;
+	snprintf(text, sizeof text, "%d", number);
+	put_kernel_begin(kernel, text);
 	kernel->depth = 1;
+	if (list) put_tiles(kernel);
 	lc_kernel_numbers(kernel);
-	fputs("\tfor (int64_t task = blockIdx.x; task < a.tasks.outs * a.tasks.splits; task += "
-	      "gridDim.x) {\n",
+	fputs(list ? "\tconst int64_t task = tile - a.tile.begin; {\n"
+	           : "\tfor (int64_t task = blockIdx.x; task < a.tasks.outs * a.tasks.splits; task += "
+	             "gridDim.x) {\n",
 	      kernel->out);
 	kernel->depth = 2;
 	for (int i = 0; i < count; i++) cuda_map_put_sum(kernel, ids[i], true);
@@ -301,7 +347,8 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 		        "\t\t%s = rt_over_block(%s, %s);\n\t\tif (threadIdx.x == 0) a.%s[task] = %s;\n",
 		        name, name, kind(lc_node_at(kernel->pass.p, ids[i])), name, name);
 	}
-	fputs("\t}\n}\n\n", kernel->out);
+	fputs(list ? "\t}\n\t}\n}\n\n" : "\t}\n}\n\n", kernel->out);
+	if (list) put_finishing_kernel(kernel, ids, count, number);
 }
 
 /* Write the host's side of one such kernel: room for the parts of sums, launch, the second
@@ -335,26 +382,90 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
 	}
 }
 
-/* Write the sum over a list: tensor by tensor. */
-static void put_totals(lc_kernel *kernel) {
-	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
+/* The same for a list: one launch of each kernel. */
+static void put_list_launch(lc_kernel *kernel, const int *ids, int count, int number, bool last) {
+	FILE *host = kernel->out;
+	char name[LC_IDENTIFIER], to[LC_IDENTIFIER], part[LC_CUDA_PART], space[LC_CUDA_PART];
+	int dims = lc_node_at(kernel->pass.p, ids[0])->dims;
+	(void)last;
+	lc_mpi_part(kernel->c, kernel->pass.step->space, space, sizeof space);
+	fprintf(host,
+	        "\tfor (int64_t item = 0; item < items; item++) {\n\t\targs_%s &a = all[item];\n"
+	        "\t\ta.tasks = rt_tasks_of(%s, %d);\n"
+	        "\t\ta.tile.count = a.tasks.outs * a.tasks.splits;\n",
+	        kernel->name, space, dims);
+	for (int i = 0; i < count; i++) {
+		const lc_node *value = lc_node_at(kernel->pass.p, ids[i]);
+		lc_value_identifier(kernel->pass.p, "o", ids[i], to);
+		fprintf(host, "\t\ta.%s.to = (%s)->data;\n", to,
+		        lc_mpi_part(kernel->c, ids[i], part, sizeof part));
+		fprintf(host, "\t\ta.%s.elements = rt_reduced_elements(%s, %d);\n", to,
+		        lc_mpi_part(kernel->c, value->in[0], part, sizeof part), value->dims);
+	}
+	fputs("\t}\n\ttiles = rt_lay_tiles(all, items);\n", host);
+	for (int i = 0; i < count; i++) {
+		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
+		const char *type = cuda_map_sum_type(lc_kernel_format(kernel, ids[i]));
+		fprintf(host,
+		        "\t%s *sums%d_%d = (%s *)rt_scratch(run, tiles * (int64_t)sizeof(%s));\n"
+		        "\tfor (int64_t item = 0; item < items; item++) {\n\t\targs_%s &a = all[item];\n"
+		        "\t\ta.%s = sums%d_%d + a.tile.begin;\n\t}\n",
+		        type, number, i, type, type, kernel->name, name, number, i);
+	}
+	fprintf(host, "\tlist = rt_list_keep(run, step, %d, all, items, tiles);\n", number);
+	fprintf(host, "\tRT_RUN_LIST(kernel%d_%s, list.tiles, list);\n", number, kernel->name);
+	fprintf(host, "\tRT_RUN_LIST(kernel%d_%s, list.items, list);\n", finishing(kernel, number),
+	        kernel->name);
+	for (int i = 0; i < count; i++) fprintf(host, "\trt_release(run, sums%d_%d);\n", number, i);
+}
+
+/* "float r_t3 = 0;" of each sum over a list; or its stored value, from what all threads have. */
+static void put_totals(lc_kernel *kernel, bool begin) {
+	char name[LC_IDENTIFIER], sum[LC_IDENTIFIER];
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
 		int id = kernel->pass.results.at[i];
-		if (!is_total(kernel, id)) continue;
 		lc_dtype t = lc_kernel_format(kernel, id);
 		const lc_place *at = &kernel->pass.places.at[kernel->pass.place[id]];
-		lc_kernel_place_name(kernel, "p", at, name);
+		lc_value_identifier(kernel->pass.p, "r", id, sum);
 		lc_put_tabs(kernel->depth, kernel->out);
-		fprintf(kernel->out, "a.%s[", name);
+		if (begin) {
+			fprintf(kernel->out, "%s %s = 0;\n", cuda_map_sum_type(t), sum);
+			continue;
+		}
+		fprintf(kernel->out, "%s = rt_over_block(%s, RT_SUM);\n", sum, sum);
+		lc_put_tabs(kernel->depth, kernel->out);
+		fprintf(kernel->out, "if (threadIdx.x == 0) a.%s[",
+		        lc_kernel_place_name(kernel, "p", at, name));
 		lc_kernel_index(kernel, at, kernel->out);
-		fprintf(kernel->out, "] = %s(a.item ? %sa.%s[",
-		        strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
-		lc_kernel_index(kernel, at, kernel->out);
-		fputs("]) : 0) + ", kernel->out);
-		lc_kernel_value(kernel, lc_node_at(kernel->pass.p, id)->in[0]);
-		fputs(strcmp(lc_store_call(t), "(") ? ");\n" : ";\n", kernel->out);
-		(void)part;
+		fprintf(kernel->out, "] = %s%s);\n", lc_store_call(t), sum);
 	}
+}
+
+/* The sums over a list: a block takes an element of all tensors, which its threads add. */
+static void put_totals_body(lc_kernel *kernel) {
+	const char *e = kernel->flat ? "i" : "e";
+	fprintf(kernel->out,
+	        "\tfor (int64_t %s = blockIdx.x; %s < list.args[0].count; %s += gridDim.x) {\n", e, e, e);
+	kernel->depth = 2;
+	put_totals(kernel, true);
+	fprintf(kernel->out,
+	        "\t\tfor (int64_t item = threadIdx.x; item < list.items; item += blockDim.x) {\n"
+	        "\t\t\tconst args_%s a = list.args[item];\n",
+	        kernel->name);
+	kernel->depth = 3;
+	lc_kernel_numbers(kernel);
+	lc_kernel_coordinates(kernel);
+	lc_kernel_loads(kernel);
+	put_declared_stores(kernel);
+	lc_kernel_values(kernel, true);
+	lc_kernel_stores(kernel);
+	for (size_t i = 0; i < kernel->pass.results.count; i++)
+		cuda_map_put_sum(kernel, kernel->pass.results.at[i], false);
+	fprintf(kernel->out, "\t\t}\n\t\tconst args_%s a = list.args[0];\n", kernel->name);
+	kernel->depth = 2;
+	lc_kernel_coordinates(kernel);
+	put_totals(kernel, false);
+	fputs("\t}\n", kernel->out);
 }
 
 /* ---- functions ---- */
@@ -419,7 +530,34 @@ static void put_reductions_device(lc_kernel *kernel) {
 	cuda_map_each_group(kernel, put_reducing_kernel);
 }
 
+/* The function that launches a kernel over a list, up to where the arguments of all tensors are
+ * filled in: `all`, of `items`. */
+static void put_list_begin(lc_kernel *kernel) {
+	char part[LC_CUDA_PART], number[LC_IDENTIFIER];
+	FILE *out = kernel->c->out;
+	fprintf(out, "static void %s(rt_run *run) {\n", kernel->name);
+	fprintf(out,
+	        "\tvoid (*const step)(rt_run *) = %s;\n\tconst int64_t items = rt_items(run, %s);\n"
+	        "\tint64_t tiles = 0, item = 0;\n",
+	        kernel->name, lc_mpi_number(kernel->c, kernel->pass.step->space, number));
+	if (lc_mpi_may_be_absent(kernel->c, kernel->pass.step->space))
+		fprintf(out, "\tif (!(%s)->here) return;\n",
+		        lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));
+	fprintf(out,
+	        "\trt_list<args_%s> list;\n\targs_%s *all = rt_list_new<args_%s>(run, items);\n"
+	        "\tif (!all) return;\n\tfor (; item < items; item++) {\n\targs_%s &a = all[item];\n",
+	        kernel->name, kernel->name, kernel->name, kernel->name);
+	cuda_map_copy(kernel, kernel->fills, &kernel->fills_text, &kernel->fills_size);
+	fputs("\ta.tile.count = rt_tiles_of(a.count);\n\t}\n", out);
+}
+
 static void put_reductions_host(lc_kernel *kernel) {
+	if (kernel->pass.step->list >= 0) {
+		put_list_begin(kernel);
+		cuda_map_each_group(kernel, put_list_launch);
+		fputs("\tfree(all);\n}\n\n", kernel->c->out);
+		return;
+	}
 	lc_kernel_host_begin(kernel, kernel->name);
 	cuda_map_each_group(kernel, put_reducing_launch);
 	lc_kernel_host_end(kernel, kernel->name);
@@ -430,11 +568,15 @@ static lk_status put_reductions(lc_kernel *kernel) {
 	kernel->groups = LK_ARRAY(&kernel->c->arena, int, 2 * (kernel->pass.results.count + 1));
 	if (!kernel->groups) return lk_oom(kernel->c->err);
 	fputs("\trt_tasks tasks;\n", kernel->fields);
-	for (size_t i = 0; i < kernel->pass.results.count; i++)
-		if (!is_total(kernel, kernel->pass.results.at[i]))
-			fprintf(kernel->fields, "\t%s *%s;\n",
-			        cuda_map_sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
-			        lc_value_identifier(kernel->pass.p, "r", kernel->pass.results.at[i], name));
+	for (size_t i = 0; i < kernel->pass.results.count; i++) {
+		int id = kernel->pass.results.at[i];
+		if (is_total(kernel, id)) continue;
+		fprintf(kernel->fields, "\t%s *%s;\n", cuda_map_sum_type(lc_kernel_format(kernel, id)),
+		        lc_value_identifier(kernel->pass.p, "r", id, name));
+		if (kernel->pass.step->list >= 0)
+			fprintf(kernel->fields, "\trt_sums %s;\n",
+			        lc_value_identifier(kernel->pass.p, "o", id, name));
+	}
 	return lc_kernel_put(kernel, put_reductions_device, put_reductions_host);
 }
 
@@ -445,33 +587,36 @@ static bool cuda_map_reduces(const lc_kernel *kernel) {
 }
 
 static void put_map_device(lc_kernel *kernel) {
+	bool list = kernel->pass.step->list >= 0;
 	lc_kernel_struct(kernel);
-	fprintf(kernel->out,
-	        "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n",
-	        kernel->name, kernel->name);
-	if (kernel->pass.results.count) {
-		kernel->depth = 1;
-		lc_kernel_numbers(kernel);
-		fprintf(kernel->out, "\tRT_FOR(%s, a.count) {\n", kernel->flat ? "i" : "e");
-		kernel->depth = 2;
-		lc_kernel_coordinates(kernel);
-		lc_kernel_loads(kernel);
-		put_declared_stores(kernel);
-		lc_kernel_values(kernel, true);
-		lc_kernel_stores(kernel);
-		put_totals(kernel);
+	put_kernel_begin(kernel, "");
+	if (kernel->pass.results.count) put_totals_body(kernel);
+	else if (list) {
+		put_tiles(kernel);
+		lc_kernel_elements(kernel, "RT_TILE_FIRST", "RT_TILE_STEP");
 		fputs("\t}\n", kernel->out);
 	} else lc_kernel_elements(kernel, "rt_first()", "rt_step()");
 	fputs("}\n\n", kernel->out);
 }
 
 static void put_map_host(lc_kernel *kernel) {
+	if (kernel->pass.step->list >= 0) {
+		put_list_begin(kernel);
+		fprintf(kernel->out,
+		        "\ttiles = rt_lay_tiles(all, items);\n"
+		        "\tlist = rt_list_keep(run, step, 0, all, items, tiles);\n"
+		        "\tRT_RUN_LIST(kernel_%s, %s, list);\n\tfree(all);\n}\n\n",
+		        kernel->name,
+		        kernel->pass.results.count ? "all[0].count" : "list.tiles");
+		return;
+	}
 	lc_kernel_host_begin(kernel, kernel->name);
 	fprintf(kernel->out, "\tRT_RUN(kernel_%s, a.count, a);\n", kernel->name);
 	lc_kernel_host_end(kernel, kernel->name);
 }
 
 static lk_status put_map(lc_kernel *kernel) {
+	if (kernel->pass.step->list >= 0) fputs("\trt_tiles tile;\n", kernel->fields);
 	if (cuda_map_reduces(kernel)) return put_reductions(kernel);
 	lc_kernel_alignment(kernel);
 	return lc_kernel_put(kernel, put_map_device, put_map_host);

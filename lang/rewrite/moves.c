@@ -113,8 +113,9 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 
 /* Whether gathers can move past a value; an all-reduce of one number comes from slices. */
 static bool passes(const lc_node *node) {
-	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE ||
-	       node->op == LC_SEND || node->op == LC_SLICE ||
+	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED ||
+	       lc_ops[node->op].family == LC_TOTALS || node->op == LC_UPDATE || node->op == LC_SEND ||
+	       node->op == LC_SLICE ||
 	       (node->op == LC_ALLREDUCE && node->rank == 0);
 }
 

@@ -3,7 +3,11 @@
  *
  * Slices: of n elements over P ranks, the first n % P ranks hold one more than the others, so that
  * every size can be sliced over every number of ranks. The interpreter and all targets cut only
- * with lc_slice_begin. */
+ * with lc_slice_begin.
+ *
+ * A list is a flat buffer, and its tensors are views of it: along a dim of the list, tensors lie
+ * end to end, and it is their joint length that is cut. A slice holds whole tensors, and pieces of
+ * those at its two ends. */
 #ifndef LK_LANG_RUN_RUN_H
 #define LK_LANG_RUN_RUN_H
 
@@ -18,6 +22,7 @@ typedef struct lc_sizes {
 	int64_t symbol[LC_SYMBOLS]; /* axes, then named dims; a list's dim: 0 */
 	int64_t *items;             /* [lists] number of tensors */
 	int64_t *each[LC_DIMS];     /* a list's dim: [items of its list] */
+	int64_t *before[LC_DIMS];   /* [items + 1] what lies before each tensor; the joint length */
 	LK_VEC(lc_index) indices;   /* 0 if not given */
 	lk_arena arena;
 } lc_sizes;
@@ -50,6 +55,8 @@ lk_status lc_sizes_read(const lc_program *program, const char *text, int64_t ran
 lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES],
                         uint64_t seed, lc_sizes *out, lk_error *err);
 void lc_sizes_free(lc_sizes *sizes);
+/* Fill in `before` for the lists' dims in `each`. Refused: 2^63 elements and more. */
+lk_status lc_sizes_lay_out(const lc_program *program, lc_sizes *sizes, lk_error *err);
 /* Check sizes against the program: conditions hold, all extents are >= 1, groups exist. Sizes of
  * one program also fit those rewritten from it, unless the mesh is refined. */
 lk_status lc_sizes_check(const lc_program *program, const lc_sizes *sizes, lk_error *err);
@@ -73,10 +80,10 @@ void lc_item_symbols(const lc_program *program, const lc_sizes *sizes, int64_t i
 /* Extents of the whole tensor. `item`: which of its list. */
 lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
                          int64_t item, int64_t out[LC_RANK], lk_error *err);
-/* The part of `rank`: first element and extent along each dim; extents may be 0. False: none,
- * because the value is on another group or root. */
+/* The part of `rank` of a tensor, or of tensor `item` of its list: first element and extent along
+ * each dim; extents may be 0. False: none, because the value is on another group or root. */
 bool lc_local_part(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
-                   const int64_t whole[LC_RANK], int64_t rank, int64_t begin[LC_RANK],
+                   int64_t item, const int64_t whole[LC_RANK], int64_t rank, int64_t begin[LC_RANK],
                    int64_t extent[LC_RANK]);
 int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes,
                        const lc_group *group); /* the coordinate it denotes */

@@ -57,7 +57,7 @@ lk_status lc_box_of(const lc_run *run, const lc_node *node, int64_t item, int64_
 	LK_TRY(lc_whole_shape(run->p, node, run->s, item, whole, err));
 	box->rank = node->rank;
 	box->count = 1;
-	*held = lc_local_part(run->p, node, run->s, whole, rank, box->begin, box->extent);
+	*held = lc_local_part(run->p, node, run->s, item, whole, rank, box->begin, box->extent);
 	for (int d = 0; d < node->rank && *held; d++) box->count *= box->extent[d];
 	return LK_OK;
 }

@@ -66,15 +66,49 @@ lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const l
 	return sizes_shape(program, node, symbol, out, err);
 }
 
+/* Make place for a dim's tensors end to end. */
+static lk_status lay_out_dim(lc_sizes *sizes, int d, int64_t items, lk_error *err) {
+	if (!sizes->before[d])
+		sizes->before[d] = LK_ARRAY(&sizes->arena, int64_t, (size_t)items + 1);
+	if (!sizes->before[d]) return lk_oom(err);
+	for (int64_t i = 0; i < items; i++)
+		if (__builtin_add_overflow(sizes->before[d][i], sizes->each[d][i],
+		                           &sizes->before[d][i + 1])) {
+			lk_fail(err, LK_ERR_INPUT, "--sizes", "the tensors of a list have 2^63 elements together");
+			return lk_hint(err, "choose smaller sizes");
+		}
+	return LK_OK;
+}
+
+lk_status lc_sizes_lay_out(const lc_program *program, lc_sizes *sizes, lk_error *err) {
+	for (int d = 0; d < program->named_count; d++)
+		if (sizes->each[d])
+			LK_TRY(lay_out_dim(sizes, d, sizes->items[program->named[d].list], err));
+	return LK_OK;
+}
+
+/* What of [from, from + length), places in a list laid end to end, is of one of its tensors. */
+static void within_item(const int64_t *before, int64_t item, int64_t from, int64_t length,
+                        int64_t *begin, int64_t *extent) {
+	int64_t first = before[item], whole = before[item + 1] - first, to = from + length - first;
+	*begin = from > first ? from - first : 0;
+	if (*begin > whole) *begin = whole;
+	*extent = (to < whole ? to : whole) - *begin;
+	if (*extent < 0) *extent = 0;
+}
+
 bool lc_local_part(const lc_program *program, const lc_node *node, const lc_sizes *sizes,
-                   const int64_t whole[LC_RANK], int64_t rank, int64_t begin[LC_RANK],
+                   int64_t item, const int64_t whole[LC_RANK], int64_t rank, int64_t begin[LC_RANK],
                    int64_t extent[LC_RANK]) {
+	const int64_t *before[LC_RANK] = {0};
 	if (node->at.axis >= 0 && lc_coordinate(program, sizes, rank, node->at.axis) !=
 	                              lc_group_place(program, sizes, &node->at))
 		return false;
 	for (int d = 0; d < node->rank; d++) {
+		int across = lc_dim_across(program, node->dim[d]);
+		if (across >= 0) before[d] = sizes->before[across];
 		begin[d] = 0;
-		extent[d] = whole[d];
+		extent[d] = before[d] ? before[d][lc_items(program, sizes, node)] : whole[d];
 	}
 	for (int a = 0; a < program->axis_count; a++) {
 		const lc_layout *layout = &node->layout[a];
@@ -86,6 +120,8 @@ bool lc_local_part(const lc_program *program, const lc_node *node, const lc_size
 		extent[layout->dim] =
 			lc_slice_begin(held, ranks, slice + 1) - lc_slice_begin(held, ranks, slice);
 	}
+	for (int d = 0; d < node->rank; d++)
+		if (before[d]) within_item(before[d], item, begin[d], extent[d], &begin[d], &extent[d]);
 	return true;
 }
 
@@ -258,7 +294,7 @@ static lk_status copy_lists(const lc_program *program, const lc_sizes *sizes, lc
 		if (!out->each[d]) return lk_oom(err);
 		memcpy(out->each[d], sizes->each[d], sizeof *sizes->each[d] * count);
 	}
-	return LK_OK;
+	return lc_sizes_lay_out(program, out, err);
 }
 
 lk_status lc_sizes_refine(const lc_program *program, const lc_sizes *sizes, const lc_program *q,

@@ -323,6 +323,7 @@ static lk_status try_dims(struct reader *reader, const bool open[LC_DIMS], uint6
 			reader->s->each[d][i] =
 				draw_dim(of_try, (uint64_t)(d + LC_DIMS * (i + 1)), plain, range, factor, count);
 	}
+	LK_TRY(lc_sizes_lay_out(reader->p, reader->s, reader->err));
 	return lc_sizes_check(reader->p, reader->s, reader->err);
 }
 
@@ -361,6 +362,7 @@ static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 		any |= open[d] = !reader->s->symbol[LC_AXES + d] && !reader->s->each[d];
 	LK_TRY(lc_sizes_check_mesh(reader->p, reader->s, reader->err));
 	LK_TRY(open_lists(reader, open));
+	LK_TRY(lc_sizes_lay_out(reader->p, reader->s, reader->err));
 	if (!any) return lc_sizes_check(reader->p, reader->s, reader->err);
 	int64_t work = 1 + (int64_t)reader->p->nodes.count, most = 1, fits = -1;
 	uint64_t range = 12, fits_range = range;

@@ -215,7 +215,7 @@ static int64_t items_end(const lc_lowering *lowering, const lc_step *step) {
 /* Cycles of a pass' arithmetic on a host; devices hide them unless arithmetic exceeds memory. */
 static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_t item,
                               double *out) {
-	int64_t extent[LC_RANK];
+	double extent[LC_RANK];
 	*out = 0;
 	for (int i = 0; i < step->values.count; i++) {
 		const lc_node *node = lc_node_at(lowering->p, step->values.at[i]), *over = node;
@@ -224,63 +224,62 @@ static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_
 		if (lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS)
 			over = lc_node_at(lowering->p, node->in[0]);
 		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, over, item, extent, lowering->err));
-		for (int d = 0; d < over->rank; d++) cycles *= (double)extent[d];
+		for (int d = 0; d < over->rank; d++) cycles *= extent[d];
 		*out += cycles;
 	}
 	return LK_OK;
 }
 
+/* One pass, over all tensors of a list. */
 static lk_status lower_map(lc_lowering *lowering, const lc_step *step, struct ends *out) {
+	lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
+	double *known = &lowering->pass[step->values.at[step->values.count - 1]];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
-		double *known = &lowering->pass[step->values.at[step->values.count - 1]];
-		if (step->list < 0 && *known > 0) op.bytes = *known;
-		else
-			LK_TRY(
-				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
-		*known = op.bytes;
-		LK_TRY(lower_cycles(lowering, step, i, &op.flops));
-		op.bytes *= lowering->share;
-		op.flops *= lowering->share;
-		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
-		                 i == items_end(lowering, step) - 1 ? out : NULL));
+		double bytes, cycles;
+		if (step->list < 0 && *known > 0) bytes = *known;
+		else LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &bytes, lowering->err));
+		*known = bytes;
+		LK_TRY(lower_cycles(lowering, step, i, &cycles));
+		op.bytes += bytes * lowering->share;
+		op.flops += cycles * lowering->share;
 	}
-	return LK_OK;
+	return lower_add(lowering, op, step->name, lowering->compute, out);
 }
 
-/* Join messages: as many tensors as fill a bucket, and at least one. */
-static lk_status lower_comm(lc_lowering *lowering, const lc_step *step, struct ends *out) {
+/* Whether a collective of a list makes, gathers or exchanges slices that cut across its tensors. */
+static bool cuts_across(const lc_program *program, const lc_node *node) {
+	const lc_node *value = lc_node_at(program, node->in[0]);
+	bool slices = node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER;
+	return (slices || node->op == LC_ALLTOALL) &&
+	       (lc_dim_across(program, value->dim[node->d]) >= 0 ||
+	        (node->op == LC_ALLTOALL && lc_dim_across(program, value->dim[node->e]) >= 0));
+}
+
+/* Join messages: of a list all tensors, of a bucket as many as fill it, and at least one. */
+static lk_status lower_join(lc_lowering *lowering, const lc_step *step, const int *values,
+                            int count, struct ends *out) {
 	double sum = 0, bytes;
 	int last = -1;
-	for (int k = 0; k < step->values.count; k++) {
-		int v = step->values.at[k];
-		if (lc_ops[lc_node_at(lowering->p, v)->op].family != LC_COMM)
-			continue; /* the update that it writes */
+	for (int k = 0; k < count; k++) {
+		const lc_node *node = lc_node_at(lowering->p, values[k]);
+		if (lc_ops[node->op].family != LC_COMM) continue; /* the update that it writes */
+		bool one = !step->bucket || cuts_across(lowering->p, node);
 		for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-			LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
-			if (last >= 0 && sum + bytes > (double)step->bucket) {
+			LK_TRY(lower_message_bytes(lowering, values[k], i, &bytes));
+			bool joins = one && i > items_begin(lowering, step);
+			if (last >= 0 && !joins && sum + bytes > (double)step->bucket) {
 				LK_TRY(lower_collective(lowering, last, sum, step->name, NULL));
 				sum = 0;
 			}
 			sum += bytes;
-			last = v;
+			last = values[k];
 		}
 	}
 	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
 }
 
-static lk_status lower_list_messages(lc_lowering *lowering, const lc_step *step, int v,
-                                     struct ends *out) {
-	double sum = 0, bytes;
-	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
-		if (sum > 0 && sum + bytes > (double)step->bucket) {
-			LK_TRY(lower_collective(lowering, v, sum, step->name, NULL));
-			sum = 0;
-		}
-		sum += bytes;
-	}
-	return lower_collective(lowering, v, sum, step->name, out);
+static lk_status lower_comm(lc_lowering *lowering, const lc_step *step, struct ends *out) {
+	return lower_join(lowering, step, step->values.at, step->values.count, out);
 }
 
 /* The pass overlaps with the reduce-scatter; gathers follow both, or overlap with a pass without
@@ -289,14 +288,14 @@ static lk_status lower_ring(lc_lowering *lowering, const lc_step *step, struct e
 	struct ends first = {0};
 	struct waiting w;
 	lower_side_by_side(lowering, &w);
-	if (step->scatter >= 0) LK_TRY(lower_list_messages(lowering, step, step->scatter, &first));
+	if (step->scatter >= 0) LK_TRY(lower_join(lowering, step, &step->scatter, 1, &first));
 	LK_TRY(lower_map(lowering, step, &first));
 	if (step->scatter >= 0 && step->gathers.count) {
 		lowering->deps = first.at;
 		lowering->dep_count = (uint32_t)first.count;
 	} else *out = first;
 	for (int k = 0; k < step->gathers.count; k++)
-		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], out));
+		LK_TRY(lower_join(lowering, step, &step->gathers.at[k], 1, out));
 	if (out->count == 0) *out = first; /* on one rank nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
@@ -306,14 +305,14 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
                               lk_op *op) {
 	const lc_node *a = lc_node_at(lowering->p, value->in[0]),
 				  *b = lc_node_at(lowering->p, value->in[1]);
-	int64_t e[LC_RANK], x[LC_RANK];
+	double e[LC_RANK], x[LC_RANK];
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, a, item, x, lowering->err));
-	op->m = (double)e[value->rank - 2];
-	op->n = (double)e[value->rank - 1];
-	op->k = (double)x[a->rank - (value->ta ? 2 : 1)];
+	op->m = e[value->rank - 2];
+	op->n = e[value->rank - 1];
+	op->k = x[a->rank - (value->ta ? 2 : 1)];
 	op->batch = 1;
-	for (int d = 0; d < value->rank - 2; d++) op->batch *= (double)e[d];
+	for (int d = 0; d < value->rank - 2; d++) op->batch *= e[d];
 	if (b->rank == 2) {
 		op->m *= op->batch;
 		op->batch = 1;
@@ -327,15 +326,15 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
 }
 
 static lk_status lower_conv(lc_lowering *lowering, const lc_node *value, int64_t item, lk_op *op) {
-	int64_t e[LC_RANK], w[LC_RANK];
+	double e[LC_RANK], w[LC_RANK];
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, lc_node_at(lowering->p, value->in[1]),
 	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
-	op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share;
-	op->n = (double)e[1];
-	op->k = (double)w[1] * (double)w[2] * (double)w[3];
+	op->m = e[0] * e[2] * e[3] * lowering->share;
+	op->n = e[1];
+	op->k = w[1] * w[2] * w[3];
 	return LK_OK;
 }
 

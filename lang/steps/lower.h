@@ -37,7 +37,7 @@ typedef struct lc_lowering {
 
 /* The greatest extents of a rank's part of a value. */
 lk_status lc_lower_extents(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
-                           int64_t item, int64_t out[LC_RANK], lk_error *err);
+                           int64_t item, double out[LC_RANK], lk_error *err);
 /* Bytes of value v that a chunk uses. */
 lk_status lc_lower_value_bytes(const lc_lowering *lowering, int v, int64_t item, double *out);
 /* Whether this stage's ranks hold a value at a group. */

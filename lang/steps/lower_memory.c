@@ -10,12 +10,16 @@
 /* ---- sizes ---- */
 
 lk_status lc_lower_extents(const lc_program *program, const lc_sizes *sizes, const lc_node *node,
-                           int64_t item, int64_t out[LC_RANK], lk_error *err) {
-	LK_TRY(lc_whole_shape(program, node, sizes, item, out, err));
+                           int64_t item, double out[LC_RANK], lk_error *err) {
+	int64_t whole[LC_RANK];
+	LK_TRY(lc_whole_shape(program, node, sizes, item, whole, err));
+	for (int d = 0; d < node->rank; d++) out[d] = (double)whole[d];
 	for (int a = 0; a < program->axis_count; a++) {
-		int64_t ranks = sizes->symbol[a];
-		if (node->layout[a].kind == LC_S && ranks > 0)
-			out[node->layout[a].dim] = (out[node->layout[a].dim] + ranks - 1) / ranks;
+		double ranks = (double)sizes->symbol[a];
+		int d = node->layout[a].dim;
+		if (node->layout[a].kind != LC_S || ranks < 1) continue;
+		out[d] /= ranks;
+		if (lc_dim_across(program, node->dim[d]) < 0) out[d] = ceil(out[d]);
 	}
 	return LK_OK;
 }
@@ -31,10 +35,10 @@ static double lower_element_bytes(lc_dtype dtype) {
 
 static lk_status lower_bytes_of(const lc_program *program, const lc_sizes *sizes,
                                 const lc_node *node, int64_t item, double *out, lk_error *err) {
-	int64_t extent[LC_RANK];
+	double extent[LC_RANK];
 	LK_TRY(lc_lower_extents(program, sizes, node, item, extent, err));
 	*out = lower_element_bytes((lc_dtype)node->dtype);
-	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
+	for (int d = 0; d < node->rank; d++) *out *= extent[d];
 	return LK_OK;
 }
 
@@ -116,12 +120,12 @@ static bool lower_has_layout(const lc_lowering *lowering, const lc_node *node, u
 static lk_status lower_elements(const lc_lowering *lowering, const lc_node *node, int64_t item,
                                 double *out) {
 	lc_node whole = *node;
-	int64_t extent[LC_RANK];
+	double extent[LC_RANK];
 	for (int a = 0; a < lowering->p->axis_count; a++)
 		if (lower_is_data_parallel(lowering, a)) whole.layout[a].kind = LC_R;
 	LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, &whole, item, extent, lowering->err));
 	*out = 1;
-	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
+	for (int d = 0; d < node->rank; d++) *out *= extent[d];
 	return LK_OK;
 }
 

@@ -25,7 +25,8 @@ static lk_status local_count(const struct counting *counting, int id, double *ou
 	for (int64_t item = 0; item < lc_items(program, counting->sizes, node); item++) {
 		double count = 1;
 		LK_TRY(lc_whole_shape(program, node, counting->sizes, item, whole, err));
-		if (!lc_local_part(program, node, counting->sizes, whole, counting->rank, begin, extent))
+		if (!lc_local_part(program, node, counting->sizes, item, whole, counting->rank, begin,
+		                   extent))
 			continue;
 		for (int d = 0; d < node->rank; d++) count *= (double)extent[d];
 		*out += count;

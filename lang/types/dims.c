@@ -260,6 +260,18 @@ int32_t lc_dim_list(const lc_program *program, lc_dim d) {
 	return -1;
 }
 
+int lc_dim_across(const lc_program *program, lc_dim d) {
+	const lc_dim_sum *sum = &program->dims.at[d];
+	int only = -1;
+	if (sum->count != 1 || sum->terms[0].number != 1 || sum->terms[0].divisor != 1) return -1;
+	for (int s = 0; s < LC_SYMBOLS; s++) {
+		if (!sum->terms[0].power[s]) continue;
+		if (only >= 0 || s < LC_AXES || sum->terms[0].power[s] != 1) return -1;
+		only = s - LC_AXES;
+	}
+	return only >= 0 && program->named[only].list >= 0 ? only : -1;
+}
+
 /* ---- as text ---- */
 
 static void factor(const lc_program *program, int s, FILE *out) {

@@ -284,6 +284,9 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err);
 int32_t lc_dim_list(const lc_program *program,
                     lc_dim d); /* the list whose dims occur in it, or -1 */
+/* The named dim that d is by itself, if it is one of a list; else -1. Slices along such a dim cut
+ * across the tensors, see lc_local_part. */
+int lc_dim_across(const lc_program *program, lc_dim d);
 void lc_dim_print(const lc_program *program, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size);
 /* Record value % divisor == 0; an error if it is known to be wrong. */

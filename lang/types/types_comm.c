@@ -102,6 +102,21 @@ static lk_status give_slices(const lc_program *program, lc_node *node, int d, lk
 	return LK_OK;
 }
 
+/* Slices that cut across the tensors of a list are no tensors of one size. */
+static lk_status need_equal_slices(const lc_program *program, const lc_node *node, int d,
+                                   lk_error *err) {
+	char text[LC_SHOWN];
+	int across = lc_dim_across(program, node->dim[d]);
+	if (across < 0) return LK_OK;
+	lc_refuse(program, node, err, "slices along %s cut across the tensors of %s",
+	          program->named[across].name,
+	          program->lists.at[program->named[across].list]);
+	return node->op == LC_LOCAL
+	           ? lk_hint(err, "gather first: local(allgather(%s, %d, %s), ...)",
+	                     lc_shown(program, node->in[0], text), d, program->axes[node->axis].name)
+	           : lk_hint(err, "declare the local tensors without a quotient");
+}
+
 static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *err) {
 	lc_layout *to = &node->layout[node->axis];
 	lc_layout from = *to;
@@ -148,12 +163,14 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 		if (from.kind == LC_R) return LK_OK; /* a copy with which each rank continues by itself */
 		LK_TRY(comm_need(program, node, LC_S, ", neither sliced nor replicated", err));
 		LK_TRY(need_innermost(program, node, from.dim, err));
+		LK_TRY(need_equal_slices(program, node, from.dim, err));
 		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column,
 		                   &node->dim[from.dim], err);
 	case LC_SLICED:
 		LK_TRY(need_dim(program, node, node->d, err));
 		LK_TRY(comm_need(program, node, LC_L, ", not local", err));
 		LK_TRY(lc_dim_times(program, node->dim[node->d], ranks, &node->dim[node->d], err));
+		LK_TRY(need_equal_slices(program, node, node->d, err));
 		return give_slices(program, node, node->d, err);
 	case LC_PARTIAL:
 		*to = (lc_layout){.kind = LC_P, .reduce = node->reduce};

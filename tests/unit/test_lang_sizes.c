@@ -149,7 +149,7 @@ static void check_cover(const lc_program *program, const lc_node *node, const lc
 			copies /= sizes->symbol[a];
 	int *seen = calloc((size_t)cells, sizeof *seen);
 	for (int64_t r = 0; r < lc_ranks(program, sizes); r++) {
-		if (!lc_local_part(program, node, sizes, whole, r, begin, extent)) continue;
+		if (!lc_local_part(program, node, sizes, 0, whole, r, begin, extent)) continue;
 		for (int64_t i = 0; i < extent[0]; i++)
 			for (int64_t j = 0; j < extent[1]; j++)
 				seen[(begin[0] + i) * whole[1] + begin[1] + j]++;

@@ -184,6 +184,13 @@ inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cud
 	} else s->add([=] { if (bytes) memcpy(to, from, bytes); });
 	return cudaSuccess;
 }
+inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_row, const void *from, size_t from_row, size_t bytes, size_t rows,
+                                     cudaMemcpyKind, cudaStream_t s) {
+	s->add([=] {
+		for (size_t i = 0; i < rows; i++) memcpy((char *)to + i * to_row, (const char *)from + i * from_row, bytes);
+	});
+	return cudaSuccess;
+}
 inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s) {
 	s->add([=] { memset(to, value, bytes); });
 	return cudaSuccess;
