@@ -15,7 +15,8 @@ static const char *const runtime_files[] = {
 	"target/mpi.h",          "target/parts.h",
 	"target/mpi_open.h",     "target/mpi_collect.h",
 	"target/views.h",        "target/product.h",
-	"target/linear.h",       "target/mpi_ring.h",
+	"target/linear.h",       "target/attend.h",
+	"target/mpi_ring.h",
 	"target/mpi_ring_run.h", "target/mpi_overlap.h",
 	"target/mpi_flow.h",     NULL,
 };
@@ -25,7 +26,7 @@ static const char *const runtime_files[] = {
 static lk_status mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
-		[LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
+		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
 		[LC_STEP_SEND] = lc_mpi_comm,       [LC_STEP_RING] = lc_mpi_ring,
 		[LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};

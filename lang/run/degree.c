@@ -171,6 +171,16 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
 		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
+	case LC_ATTEND: { /* hashes of scores, sums of as many, a division; the lse is one to one */
+		lc_degree product = degree_times(a, counter->of[node->in[1]]);
+		LK_TRY(degree_elements(counter, &counter->p->nodes.at[node->in[1]], &many, err));
+		counter->out->argument = fmax(counter->out->argument, whole_degree(product) * many);
+		counter->out->hashes += count * many;
+		for (int k = 2; k < node->inputs; k++) product = degree_times(product, counter->of[node->in[k]]);
+		*to = over(degree_sum(degree_times(product, (lc_degree){1, 0}), many),
+		           degree_sum((lc_degree){1, 0}, many));
+		break;
+	}
 	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;
 	case LC_RED:

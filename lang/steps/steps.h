@@ -38,6 +38,7 @@ typedef enum lc_step_kind {
 	                     itself does not read. total: of `list`, the sum over its passes */
 	LC_STEP_CONTRACT, /* one matmul or conv2d */
 	LC_STEP_ROWS,     /* one gather_rows, add_rows, or view */
+	LC_STEP_ATTEND,   /* attention and its lse, or its gradients, of the same operands */
 	LC_STEP_COMM,     /* one collective or permute; several of one kind if they share buckets */
 	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
 	LC_STEP_RING,    /* a pass joined with its collectives: the reduce-scatter it reads from and the
@@ -116,6 +117,7 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
  *   MAP        one element-wise kernel: bytes = what is read from memory and written there
  *              (pass_bytes)
  *   CONTRACT   a matrix product, or convolution, of local extents
+ *   ATTEND     a fused attention kernel over the pairs that are seen
  *   COMM       the collective; a reduce to a root as a broadcast, which it mirrors; a permute as
  *              send and receive
  *   RING       reduce-scatter, pass and gathers: the pass overlaps with the reduce-scatter, the

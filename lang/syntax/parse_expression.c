@@ -75,6 +75,29 @@ static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int
 	return LK_OK;
 }
 
+/* What an attention leaves out of its scores, and their scale. */
+static lk_status mask(lc_parser *parser, lc_node *node, lk_error *err) {
+	if (lc_take_word(parser, "causal")) {
+		node->causal = 1;
+		return LK_OK;
+	}
+	if (lc_take_word(parser, "part")) {
+		node->part = 1;
+		return LK_OK;
+	}
+	if (lc_sees_word(parser, "window")) return integer32(parser, "window", 1, &node->window, err);
+	if (!lc_take_word(parser, "scale"))
+		return lc_unexpected(parser, "causal, window=, scale=, part or ')'", err);
+	LK_TRY(lc_expect(parser, '=', "scale", err));
+	if (lc_peek(parser)->kind != LC_NUMBER_TOKEN || !(lc_peek(parser)->number > 0)) {
+		lc_unexpected(parser, "a number above 0", err);
+		return lk_hint(err, "scale is a number, as in scale=0.125; multiply q by anything else");
+	}
+	node->number = lc_peek(parser)->number;
+	parser->at++;
+	return LK_OK;
+}
+
 /* Read one optional argument, after its comma. */
 static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_error *err) {
 	int8_t d;
@@ -94,6 +117,7 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 			return integer32(parser, "stride", 1, &node->stride, err);
 		if (lc_sees_word(parser, "pad")) return integer32(parser, "pad", 0, &node->pad, err);
 		return lc_unexpected(parser, "stride=, pad= or ')'", err);
+	case LC_A_MASK: return mask(parser, node, err);
 	case LC_A_REVERSE:
 		if (lc_take_word(parser, "reverse")) {
 			node->reverse = 1;

@@ -407,6 +407,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 		LK_TRY(of_matmul(g, &node, k, a, out));
 		return unrepeated(g, node.in[k], out);
 	case LC_ROWS: return of_rows(g, &node, a, out);
+	case LC_ATTEND: LK_TRY(whole(g, &a)); return lc_gradient_attend(&g->ask, u, k, a, out);
 	case LC_RED: return of_reduction(g, u, a, out);
 	case LC_VIEW: return of_view(g, &node, k, a, out);
 	case LC_COMM: return of_collective(g, u, a, out);

@@ -216,7 +216,8 @@ static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim 
 static bool same_attributes(const lc_node *x, const lc_node *y) {
 	return x->axis == y->axis && x->d == y->d && x->e == y->e && x->reduce == y->reduce &&
 	       x->dims == y->dims && x->keep == y->keep && x->ta == y->ta && x->tb == y->tb &&
-	       x->reverse == y->reverse && x->root == y->root && x->shift == y->shift &&
+	       x->reverse == y->reverse && x->causal == y->causal && x->part == y->part &&
+	       x->window == y->window && x->root == y->root && x->shift == y->shift &&
 	       x->stride == y->stride && x->pad == y->pad && x->symbol == y->symbol &&
 	       x->key == y->key && x->number == y->number;
 }
