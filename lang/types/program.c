@@ -24,6 +24,8 @@ const char *const lc_directive_names[LC_DIRECTIVES] = {
 	[LC_BUCKET] = "bucket",
 	[LC_HIERARCHICAL] = "hierarchical",
 	[LC_RECOMPUTE] = "recompute",
+	[LC_RING] = "ring",
+	[LC_ULYSSES] = "ulysses",
 };
 
 const char *lc_dtype_name(lc_dtype dtype) {

@@ -136,6 +136,8 @@ typedef enum lc_directive_kind {
 	LC_BUCKET,
 	LC_HIERARCHICAL,
 	LC_RECOMPUTE,
+	LC_RING,
+	LC_ULYSSES,
 	LC_DIRECTIVES
 } lc_directive_kind;
 
