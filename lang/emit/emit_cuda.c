@@ -21,6 +21,9 @@ static const char *const runtime_files[] = {
 	NULL,
 };
 
+static const char *const attention_files[] = {"target/attend.h", "target/cuda_attend.h", NULL};
+static const char *const block_files[] = {"target/block.h", "target/cuda_block.h", NULL};
+
 /* ---- schedules ---- */
 
 /* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
@@ -99,6 +102,8 @@ static lk_status cuda_put_all(const lc_program *original, const lc_variant *vari
 	      out);
 	cuda_put_formats(variants, count, out);
 	lc_mpi_runtime(runtime_files, out);
+	if (lc_program_has(original, LC_ATTEND)) lc_mpi_runtime(attention_files, out);
+	if (lc_program_has(original, LC_BLOCK)) lc_mpi_runtime(block_files, out);
 	for (int i = 0; i < count; i++) LK_TRY(cuda_put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
 	lc_mpi_program(original, variants, count, true, out);

@@ -52,7 +52,12 @@ void lc_mpi_contraction(lc_mpi *mpi, const lc_step *step, int depth) {
 	else if (node->op == LC_CONV2D)
 		fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride,
 		        node->pad);
-	else if (node->op == LC_IOTA) fprintf(mpi->out, "rt_iota(run, %s);\n", y);
+	else if (lc_ops[node->op].family == LC_BLOCK) {
+		static const char *const kinds[] = {"RT_SORT",  "RT_ARGSORT",     "RT_CHOLESKY",    "RT_QR_Q",
+		                                    "RT_QR_R", "RT_EIGH_VALUES", "RT_EIGH_VECTORS"};
+		fprintf(mpi->out, "rt_each_block(run, %s, %s, %s, %d, %s);\n", a, y, kinds[node->op - LC_SORT],
+		        node->d, lk_bool_text(node->reverse));
+	} else if (node->op == LC_IOTA) fprintf(mpi->out, "rt_iota(run, %s);\n", y);
 	else if (node->op == LC_CUMSUM)
 		fprintf(mpi->out, "rt_cumsum(run, %s, %s, %d, %s);\n", a, y, node->d,
 		        node->reverse ? "true" : "false");

@@ -55,6 +55,7 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 		if (node->op == LC_MATMUL) return matmul_dim(node, value, k, d);
 		return d ? -1 : k;
 	case LC_ATTEND: return attended_dim(program, node, k, d);
+	case LC_BLOCK: return lc_block_dims(node, value->rank) >> d & 1 ? -1 : d;
 	case LC_VIEW: return viewed_dim(node, d);
 	case LC_ROWS: {
 		if (node->op == LC_ADD_ROWS) return k == 0 && d == value->rank - 1 ? 1 : -1;

@@ -205,6 +205,7 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
 		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
+	case LC_BLOCK: *to = hashed(counter, node, count); break;
 	case LC_ATTEND: LK_TRY(attended(counter, node, count, to, err)); break;
 	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;

@@ -534,6 +534,7 @@ static lk_status bound_operation(lc_bounds *bounds, lc_at *at) {
 	case LC_ROWS:
 		return at->n->op == LC_GATHER_ROWS ? bound_rows(bounds, at) : bound_add_rows(bounds, at);
 	case LC_ATTEND: return lc_bound_attend(bounds, at);
+	case LC_BLOCK: return lc_bound_block(bounds, at);
 	case LC_VIEW: return at->n->op == LC_CUMSUM ? bound_sum(bounds, at) : bound_view(bounds, at);
 	case LC_RED:
 		if (at->n->op == LC_RED_MAX || at->n->op == LC_RED_MIN) return bound_extremum(bounds, at);

@@ -51,5 +51,7 @@ double lc_bound_growth(double u, double n);
 double lc_bound_rounded(lc_dtype t, double y, double carry, int steps);
 /* run_attend.c: fill at->out with the bounds of an attention's part. */
 lk_status lc_bound_attend(lc_bounds *bounds, lc_at *at);
+/* run_block.c: the same of sorted lines and factored matrices. */
+lk_status lc_bound_block(lc_bounds *bounds, lc_at *at);
 
 #endif

@@ -160,7 +160,8 @@ static lk_status lower_message(lc_lowering *lowering, int a, int64_t from, int64
 static lk_status lower_exchange(lc_lowering *lowering, const lc_node *node, double bytes,
                                 const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
-			shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
+			by = node->by ? node->shift * lowering->place[node->by - 1] : node->shift,
+			shift = ((by % ranks) + ranks) % ranks, at = lowering->place[node->axis];
 	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
 	struct waiting w;
 	if (shift == 0) return LK_OK;
@@ -602,6 +603,7 @@ static int inner_axis(const lc_program *program) {
 	for (size_t v = 0; v < program->nodes.count; v++) {
 		const lc_node *node = &program->nodes.at[v];
 		int a = node->op == LC_PERMUTE ? node->axis : node->at.axis;
+		if (node->by > a + 1) a = node->by - 1;
 		if (a > last) last = a;
 		if (node->from.axis > last) last = node->from.axis;
 	}

@@ -377,6 +377,7 @@ static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	case LC_MAP:
 	case LC_DROP: return decide_pointwise(maker, v, err);
 	case LC_CONTRACT: return own_unit(maker, v, LC_STEP_CONTRACT, err);
+	case LC_BLOCK:
 	case LC_ROWS: return own_unit(maker, v, LC_STEP_ROWS, err);
 	case LC_ATTEND: return decide_attention(maker, v, err);
 	case LC_VIEW:

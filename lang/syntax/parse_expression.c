@@ -135,6 +135,28 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 	}
 }
 
+/* shift=INT, shift=INT*rank(AXIS), shift=rank(AXIS), shift=-rank(AXIS) */
+static lk_status call_shift(lc_parser *parser, lc_node *node, lk_error *err) {
+	int axis, sign = 1;
+	bool times = false;
+	size_t at = parser->at;
+	if (lc_take_word(parser, "shift") && lc_take(parser, '=')) {
+		if (lc_take(parser, '-')) sign = -1;
+		times = lc_sees_word(parser, "rank");
+	}
+	if (!times) {
+		parser->at = at;
+		LK_TRY(integer32(parser, "shift", -(1 << 20), &node->shift, err));
+		if (!lc_take(parser, '*')) return LK_OK;
+		if (!lc_sees_word(parser, "rank")) return lc_unexpected(parser, "rank(AXIS)", err);
+	} else node->shift = sign;
+	parser->at++;
+	LK_TRY(lc_expect(parser, '(', "rank", err));
+	LK_TRY(lc_axis_next(parser, &axis, err));
+	node->by = (int8_t)(axis + 1);
+	return lc_expect(parser, ')', "the axis", err);
+}
+
 static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, int *operand,
                                lk_error *err) {
 	lc_dtype dtype;
@@ -156,7 +178,7 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	case LC_A_OTHER_DIM: return dim(parser, &node->e, err);
 	case LC_A_ROOT: return integer32(parser, "root", 0, &node->root, err);
 	case LC_A_COUNT: return lc_size(parser, &node->count, err);
-	case LC_A_SHIFT: return integer32(parser, "shift", -(1 << 20), &node->shift, err);
+	case LC_A_SHIFT: return call_shift(parser, node, err);
 	default: break;
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of unknown kind");

@@ -26,6 +26,7 @@ typedef enum lc_family {
 	LC_CONTRACT, /* matmul, conv2d */
 	LC_ROWS,     /* gather_rows, add_rows */
 	LC_ATTEND,   /* attention without stored scores, and its gradients */
+	LC_BLOCK,    /* lines sorted, matrices factored */
 	LC_VIEW,     /* moved elements: transpose, parts, join, ...; iota, cumsum */
 	LC_RED,      /* reductions over dims */
 	LC_TOTALS,   /* the sum over a list */
@@ -110,6 +111,13 @@ enum { LC_ARGUMENTS = 7 };
 	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
 	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
 	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(SORT,         "sort",          BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(ARGSORT,      "argsort",       BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(CHOLESKY,     "cholesky",      BLOCK,    1, LC_A_OPERAND) \
+	X(QR_Q,         "qr_q",          BLOCK,    1, LC_A_OPERAND) \
+	X(QR_R,         "qr_r",          BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VALUES,  "eigh_values",   BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VECTORS, "eigh_vectors",  BLOCK,    1, LC_A_OPERAND) \
 	X(TRANSPOSE,    "transpose",     VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM) \
 	X(PARTS,        "parts",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(JOIN,         "join",          VIEW,     1, LC_A_OPERAND, LC_A_DIM) \

@@ -142,7 +142,10 @@ static void print_put_argument(struct writer *writer, const lc_node *node, unsig
 	case LC_A_OTHER_DIM: fprintf(writer->out, "%d", node->e); break;
 	case LC_A_ROOT: fprintf(writer->out, "root=%d", node->root); break;
 	case LC_A_COUNT: lc_dim_print(writer->p, node->count, writer->out); break;
-	case LC_A_SHIFT: fprintf(writer->out, "shift=%d", node->shift); break;
+	case LC_A_SHIFT:
+		fprintf(writer->out, "shift=%d", node->shift);
+		if (node->by) fprintf(writer->out, "*rank(%s)", writer->p->axes[node->by - 1].name);
+		break;
 	default: break;
 	}
 }

@@ -94,6 +94,8 @@ typedef struct lc_node {
 	                       0 */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
+	int8_t by;            /* PERMUTE: 1 + the axis whose ranks shift by that many times their place;
+	                         0: all by as much */
 	int32_t window;       /* ATTEND: keys before a query's place that it sees, itself counted; 0: all */
 	int64_t key;
 	double number;       /* CONST; DROPOUT: probability; ATTEND: scale, 0: 1/sqrt of a head's size */
@@ -249,6 +251,8 @@ bool lc_same_group(const lc_group *a, const lc_group *b);
 /* A stream into `out`, to be closed. NULL when memory runs out, which the file then records:
  * callers that return text check file->lost first. */
 FILE *lc_text_open(const lc_program *program, char *out, size_t size);
+/* Whether a value is of that family. */
+bool lc_program_has(const lc_program *program, lc_family family);
 /* Ids by name, -1 if unknown. Values: the newest version of a state. */
 int lc_axis_find(const lc_program *program, const char *name);
 int lc_dim_find(const lc_program *program, const char *name);
@@ -334,6 +338,9 @@ typedef struct lc_composed_row {
 } lc_composed_row;
 enum { LC_COMPOSED = 14 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
+
+/* ---- types_block.c: the dims, as a set, of an operand of that rank that one block spans ---- */
+unsigned lc_block_dims(const lc_node *node, int rank);
 
 /* ---- types_attend.c: what an operand of attention, or its result, is like ---- */
 typedef enum lc_role {
