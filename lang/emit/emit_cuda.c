@@ -21,13 +21,16 @@ static const char *const runtime_files[] = {
 	NULL,
 };
 
+static const char *const attention_files[] = {"target/attend.h", "target/cuda_attend.h", NULL};
+static const char *const block_files[] = {"target/block.h", "target/cuda_block.h", NULL};
+
 /* ---- schedules ---- */
 
 /* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
 static lk_status cuda_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_cuda_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
-		[LC_STEP_ROWS] = lc_mpi_contract,    [LC_STEP_COMM] = lc_mpi_comm,
+		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,    [LC_STEP_COMM] = lc_mpi_comm,
 		[LC_STEP_SEND] = lc_mpi_comm,        [LC_STEP_RING] = lc_cuda_ring,
 		[LC_STEP_OVERLAP] = lc_cuda_overlap,
 	};
@@ -99,6 +102,8 @@ static lk_status cuda_put_all(const lc_program *original, const lc_variant *vari
 	      out);
 	cuda_put_formats(variants, count, out);
 	lc_mpi_runtime(runtime_files, out);
+	if (lc_program_has(original, LC_ATTEND)) lc_mpi_runtime(attention_files, out);
+	if (lc_program_has(original, LC_BLOCK)) lc_mpi_runtime(block_files, out);
 	for (int i = 0; i < count; i++) LK_TRY(cuda_put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
 	lc_mpi_program(original, variants, count, true, out);

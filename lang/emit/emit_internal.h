@@ -234,7 +234,7 @@ void lc_mpi_api(const lc_mpi *mpi, const lc_variant *variant, bool cuda);
 /* ---- one file per kind of step: each writes "static void stepN_NAME(rt_run *run)" and its helpers
  * ---- */
 lc_mpi_step lc_mpi_map;      /* emit_mpi_map.c */
-lc_mpi_step lc_mpi_contract; /* emit_mpi_contract.c: CONTRACT and ROWS */
+lc_mpi_step lc_mpi_contract; /* emit_mpi_contract.c: CONTRACT, ATTEND, ROWS */
 lc_mpi_step lc_mpi_comm;     /* emit_mpi_comm.c: COMM and SEND */
 lc_mpi_step lc_mpi_ring;     /* emit_mpi_ring.c */
 lc_mpi_step lc_mpi_overlap;  /* emit_mpi_overlap.c */
@@ -264,8 +264,8 @@ lk_status lc_mpi_outer(lc_mpi *mpi, const lc_step *step, int *outer);
 /* In emit_mpi_ring.c: write the reduction of elements a and b of memory in the format of
  * reduce-scatter `scatter`. */
 void lc_put_join(const lc_node *scatter, const char *a, const char *b, FILE *out);
-/* Write the call for a matmul, conv2d, gather_rows, add_rows or view. */
-void lc_mpi_contraction(lc_mpi *mpi, int id, int depth);
+/* Write the call for a matmul, conv2d, attention, gather_rows, add_rows or view. */
+void lc_mpi_contraction(lc_mpi *mpi, const lc_step *step, int depth);
 /* Write "(rt_collective){.axis = 0, ...}" for a collective or send. */
 void lc_put_settings(lc_mpi *mpi, const lc_node *node);
 /* Write the statements for collectives of one kind between whole parts, for all tensors of their

@@ -19,13 +19,15 @@ static const char *const runtime_files[] = {
 	"target/mpi_ring_run.h", "target/mpi_overlap.h",
 	"target/mpi_flow.h",     NULL,
 };
+static const char *const attention_files[] = {"target/attend.h", "target/mpi_attend.h", NULL};
+static const char *const block_files[] = {"target/block.h", "target/mpi_block.h", NULL};
 
 /* ---- steps ---- */
 
 static lk_status mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
-		[LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
+		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
 		[LC_STEP_SEND] = lc_mpi_comm,       [LC_STEP_RING] = lc_mpi_ring,
 		[LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};
@@ -46,6 +48,39 @@ void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step) {
 	if (*between == ',') fputs(" */\n", mpi->out);
 }
 
+/* Scalars and sizes of a condition, known before any step runs. */
+static bool condition_leaf(void *context, int id, int view, FILE *out) {
+	const lc_mpi *mpi = context;
+	const lc_node *node = lc_node_at(mpi->p, id);
+	(void)view;
+	if (node->op == LC_SCALAR)
+		fprintf(out, "((%s)run->sizes->scalar[%d])", lc_register_type((lc_dtype)node->dtype),
+		        lc_mpi_scalar(mpi, id));
+	else if (node->op == LC_SIZE) {
+		fputc('(', out);
+		lc_mpi_size(mpi, id, out);
+		fputc(')', out);
+	} else return false;
+	return true;
+}
+
+static bool condition_rounded(void *context, int id) {
+	return lc_node_at(((const lc_mpi *)context)->p, id)->op == LC_SCALAR;
+}
+
+static void mpi_put_condition(lc_mpi *mpi, int id) {
+	lc_text text = {.p = mpi->p,
+	                .out = mpi->out,
+	                .leaf = condition_leaf,
+	                .rounded = condition_rounded,
+	                .context = mpi,
+	                .view = -1};
+	if (id < 0) return;
+	fputs("if (", mpi->out);
+	lc_put_value(&text, id, LC_BOOL);
+	fputs(") ", mpi->out);
+}
+
 lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *any) {
 	char name[LC_IDENTIFIER];
 	mpi->any = any;
@@ -60,8 +95,11 @@ lk_status lc_mpi_schedule(lc_mpi *mpi, const lc_variant *variant, lc_mpi_step *a
 		LK_TRY(any(mpi, &mpi->steps->at[i]));
 	}
 	fprintf(mpi->out, "static void run%d(rt_run *run) {\n", mpi->number);
-	for (int i = 0; i < mpi->steps->count; i++)
-		fprintf(mpi->out, "\t%s(run);\n", lc_mpi_function(mpi, &mpi->steps->at[i], name));
+	for (int i = 0; i < mpi->steps->count; i++) {
+		fputc('\t', mpi->out);
+		mpi_put_condition(mpi, mpi->steps->at[i].only_if);
+		fprintf(mpi->out, "%s(run);\n", lc_mpi_function(mpi, &mpi->steps->at[i], name));
+	}
 	if (mpi->steps->count == 0) fputs("\t(void)run;\n", mpi->out);
 	fputs("}\n\n", mpi->out);
 	return LK_OK;
@@ -202,7 +240,7 @@ void lc_mpi_runtime(const char *const *files, FILE *out) {
 	}
 }
 
-static void mpi_put_head(FILE *out) {
+static void mpi_put_head(const lc_program *original, FILE *out) {
 	fputs("#ifndef _POSIX_C_SOURCE\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
 	      "#include <errno.h>\n#include <inttypes.h>\n#include <limits.h>\n#include "
 	      "<math.h>\n#include <mpi.h>\n#include <sched.h>\n#include <stdbool.h>\n"
@@ -210,6 +248,8 @@ static void mpi_put_head(FILE *out) {
 	      "#define RT_COMM MPI_Comm\n#define RT_MEMORY void\n\n",
 	      out);
 	lc_mpi_runtime(runtime_files, out);
+	if (lc_program_has(original, LC_ATTEND)) lc_mpi_runtime(attention_files, out);
+	if (lc_program_has(original, LC_BLOCK)) lc_mpi_runtime(block_files, out);
 }
 
 static lk_status mpi_put_variant(lc_mpi *mpi, const lc_variant *variant) {
@@ -227,7 +267,7 @@ static lk_status mpi_put_all(const lc_program *original, const lc_variant *varia
 	      " * program's options; with -DLOCKSTEP_NO_MAIN it has none, and another program calls "
 	      "it.\n */\n",
 	      out);
-	mpi_put_head(out);
+	mpi_put_head(original, out);
 	for (int i = 0; i < count; i++) LK_TRY(mpi_put_variant(&contexts[i], &variants[i]));
 	lc_mpi_program_tables(original, &contexts[0], out);
 	lc_mpi_program(original, variants, count, false, out);

@@ -35,7 +35,10 @@ void lc_put_settings(lc_mpi *mpi, const lc_node *node) {
 	case LC_REDUCE:
 		fprintf(mpi->out, ", .reduce = %s, .root = %d", reduces[node->reduce], node->root);
 		break;
-	case LC_PERMUTE: fprintf(mpi->out, ", .shift = %d", node->shift); break;
+	case LC_PERMUTE:
+		fprintf(mpi->out, ", .shift = %d", node->shift);
+		if (node->by) fprintf(mpi->out, "*run->mesh.at[%d]", node->by - 1);
+		break;
 	case LC_SEND:
 		put_group(mpi, "d", &node->from);
 		put_group(mpi, "e", &node->at);

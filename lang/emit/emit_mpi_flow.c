@@ -194,7 +194,7 @@ static lk_status put_tensor(struct flow *flow, struct part *part, const char *na
 	        "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, "
 	        "(void)to;\n",
 	        name);
-	lc_mpi_contraction(flow->c, part->value, 1);
+	lc_mpi_contraction(flow->c, &part->step, 1);
 	fputs("}\n\n", flow->c->out);
 	return LK_OK;
 }

@@ -46,6 +46,9 @@ static const char *torch_refused(const lc_program *program) {
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
 		if (node->op == LC_DROPOUT) return "dropout draws by the place in the whole tensor";
+		if (lc_ops[node->op].family == LC_ATTEND || lc_ops[node->op].family == LC_BLOCK)
+			return "attention, sorts and factors are not written in torch's operations";
+		if (node->by) return "ranks shift by their places";
 		if (node->op == LC_SEND || node->at.axis >= 0)
 			return "ranks of different groups run different parts of it";
 		for (int a = 0; a < program->axis_count; a++) {

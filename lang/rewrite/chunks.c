@@ -16,6 +16,15 @@ static int matmul_dim(const lc_node *node, const lc_node *value, int k, int d) {
 	return d < value->rank - 2 && value->dim[d] != 0 ? d + node->rank - value->rank : -1;
 }
 
+/* Batches, heads that are not shared, and queries of what is as the queries. */
+static int attended_dim(const lc_program *program, const lc_node *node, int k, int d) {
+	const lc_node *q = lc_in(program, node, 0), *keys = lc_in(program, node, 1);
+	lc_role role = lc_attend_role(node, k), to = lc_attend_role(node, LC_ATTENDED);
+	bool queries = role <= LC_AS_NUMBER && to <= LC_AS_NUMBER;
+	if (d < q->rank - 2) return q->dim[d] == keys->dim[d] || queries ? d : -1;
+	return d == q->rank - 2 && queries ? d : -1;
+}
+
 /* Dims that are divided, joined or cut do not map to a dim of the result. */
 static int viewed_dim(const lc_node *node, int d) {
 	switch (node->op) {
@@ -45,6 +54,8 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 	case LC_CONTRACT:
 		if (node->op == LC_MATMUL) return matmul_dim(node, value, k, d);
 		return d ? -1 : k;
+	case LC_ATTEND: return attended_dim(program, node, k, d);
+	case LC_BLOCK: return lc_block_dims(node, value->rank) >> d & 1 ? -1 : d;
 	case LC_VIEW: return viewed_dim(node, d);
 	case LC_ROWS: {
 		if (node->op == LC_ADD_ROWS) return k == 0 && d == value->rank - 1 ? 1 : -1;

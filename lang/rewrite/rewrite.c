@@ -14,6 +14,8 @@ static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
 	[LC_BUCKET] = lc_rewrite_bucket,
 	[LC_HIERARCHICAL] = lc_rewrite_hierarchical,
 	[LC_RECOMPUTE] = lc_rewrite_recompute,
+	[LC_RING] = lc_rewrite_attention,
+	[LC_ULYSSES] = lc_rewrite_attention,
 };
 
 lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, lc_program **out,

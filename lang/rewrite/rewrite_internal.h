@@ -125,7 +125,8 @@ lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set,
 typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out,
                               lk_error *err);
 lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_fuse,
-	lc_rewrite_overlap, lc_rewrite_bucket, lc_rewrite_hierarchical, lc_rewrite_recompute;
+	lc_rewrite_overlap, lc_rewrite_bucket, lc_rewrite_hierarchical, lc_rewrite_recompute,
+	lc_rewrite_attention;
 
 /* ---- moves: a program as statements and passes, and directives made for a search. */
 

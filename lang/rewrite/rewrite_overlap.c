@@ -60,16 +60,21 @@ static int root_of(const struct overlapper *overlapper, int id) {
 	return id;
 }
 
-/* Connect values that feed each other or are in one pass. */
+/* Whether two values are made together: in one pass, or by one attention. */
+static bool made_together(const lc_node *a, const lc_node *b) {
+	return (a->fuse >= 0 && a->fuse == b->fuse) || lc_attend_siblings(a, b);
+}
+
+/* Connect values that feed each other or are made together. */
 static void find_stems(struct overlapper *overlapper) {
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		overlapper->stem[i] = i;
 		for (int k = 0; k < lc_node_at(overlapper->p, i)->inputs && overlapper->set[i]; k++)
 			if (overlapper->set[lc_node_at(overlapper->p, i)->in[k]])
 				overlapper->stem[root_of(overlapper, lc_node_at(overlapper->p, i)->in[k])] = i;
-		for (int k = 0; k < i && overlapper->set[i] && lc_node_at(overlapper->p, i)->fuse >= 0; k++)
+		for (int k = 0; k < i && overlapper->set[i]; k++)
 			if (overlapper->set[k] &&
-			    lc_node_at(overlapper->p, k)->fuse == lc_node_at(overlapper->p, i)->fuse)
+			    made_together(lc_node_at(overlapper->p, k), lc_node_at(overlapper->p, i)))
 				overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
 	}
 }
@@ -94,7 +99,7 @@ static lk_status overlap_apart(const struct overlapper *overlapper, const lc_wor
  * group, and they run concurrently. */
 static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunks, lk_error *err) {
 	bool asked = *overlapper->d->chunk || overlapper->d->chunks || overlapper->d->order;
-	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
+	int of_word[PARTS], value[PARTS], first = -1, other = -1, split = -1, joined = 0;
 	memset(of_word, 0xff, sizeof of_word);
 	find_stems(overlapper);
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
@@ -104,8 +109,11 @@ static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunk
 		if (root != first) other = w;
 		if (of_word[w] >= 0 && of_word[w] != root) split = w;
 		for (int v = 0; v < overlapper->d->name_count && of_word[w] < 0; v++)
-			joined += v != w && of_word[v] == root;
+			joined += v != w && of_word[v] == root &&
+			          !lc_attend_siblings(lc_node_at(overlapper->p, value[v]),
+			                              lc_node_at(overlapper->p, i));
 		of_word[w] = root;
+		value[w] = i;
 	}
 	*chunks = other < 0;
 	if (*chunks || (split < 0 && !joined && !asked)) return LK_OK;
@@ -192,6 +200,7 @@ static lk_status overlap_check_stages(const struct overlapper *overlapper,
 		if (!overlapper->set[i] || root_of(overlapper, i) == i) continue;
 		const lc_node *last = &settled->nodes.at[root_of(overlapper, i)];
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
+		if (lc_attend_siblings(&settled->nodes.at[i], last)) continue;
 		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
 		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
 		         "%s would be several stages, %s one of them, and only single stages run "

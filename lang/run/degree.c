@@ -154,6 +154,40 @@ static lk_status terms(const struct counter *counter, const lc_node *node, doubl
 	}
 }
 
+/* Sums of hashes of scores; the lse, a one-to-one map of such a sum, counts as the sum. */
+static lk_status attended(struct counter *counter, const lc_node *node, double count,
+                          lc_degree *out, lk_error *err) {
+	const lc_degree weight = {1, 0}, *of = counter->of;
+	lc_degree score = degree_times(of[node->in[0]], of[node->in[1]]), sum = weight, times = weight;
+	int64_t q[LC_RANK], k[LC_RANK];
+	const lc_node *queries = lc_in(counter->p, node, 0);
+	int rows = queries->rank - 2;
+	LK_TRY(lc_whole_shape(counter->p, queries, counter->s, 0, q, err));
+	LK_TRY(lc_whole_shape(counter->p, lc_in(counter->p, node, 1), counter->s, 0, k, err));
+	double many = fmax((double)k[rows], (double)q[rows] * (double)(rows ? q[rows - 1] : 1));
+	score = degree_sum(score, (double)q[rows + 1]);
+	counter->out->argument = fmax(counter->out->argument, whole_degree(score));
+	counter->out->hashes += count * many;
+	if (node->op >= LC_ATTENTION_DQ) {
+		lc_degree dy = of[node->in[3]], ds = degree_times(dy, of[node->in[2]]);
+		ds = plus(degree_sum(ds, (double)k[rows + 1]), of[node->in[5]]);
+		if (node->op == LC_ATTENTION_DV) ds = dy;
+		else times = of[node->in[node->op == LC_ATTENTION_DQ ? 1 : 0]];
+		times = degree_times(degree_times(over(weight, of[node->in[4]]), ds), times);
+		*out = degree_sum(times, many);
+		return LK_OK;
+	}
+	if (node->op == LC_ATTENTION_MORE) sum = plus(sum, of[node->in[4]]);
+	if (node->op == LC_ATTENTION_LSE_MORE) sum = plus(sum, of[node->in[2]]);
+	*out = sum;
+	if (lc_attend_role(node, LC_ATTENDED) == LC_AS_NUMBER) return LK_OK;
+	times = degree_sum(degree_times(weight, of[node->in[2]]), many);
+	if (node->op == LC_ATTENTION_MORE)
+		times = plus(times, degree_times(of[node->in[4]], of[node->in[3]]));
+	*out = over(times, sum);
+	return LK_OK;
+}
+
 static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < counter->p->nodes.count);
 	const lc_node *node = &counter->p->nodes.at[id];
@@ -171,6 +205,8 @@ static lk_status of_node(struct counter *counter, int id, lk_error *err) {
 		else *to = larger(a, counter->of[node->in[node->inputs - 1]]);
 		break;
 	case LC_MAP: *to = of_map(counter, node, count); break;
+	case LC_BLOCK: *to = hashed(counter, node, count); break;
+	case LC_ATTEND: LK_TRY(attended(counter, node, count, to, err)); break;
 	case LC_CONTRACT: *to = degree_sum(degree_times(a, counter->of[node->in[1]]), many); break;
 	case LC_EFFECT: *to = counter->of[node->in[node->op == LC_UPDATE]]; break;
 	case LC_RED:

@@ -15,6 +15,8 @@ static lc_operation *run_operation(const lc_node *node) {
 	case LC_DROP: return lc_run_dropout;
 	case LC_CONTRACT: return node->op == LC_MATMUL ? lc_run_matmul : lc_run_conv;
 	case LC_ROWS: return node->op == LC_GATHER_ROWS ? lc_run_rows : lc_run_add_rows;
+	case LC_ATTEND: return lc_run_attend;
+	case LC_BLOCK: return lc_run_block;
 	case LC_VIEW:
 		if (node->op == LC_CUMSUM) return lc_run_cumsum;
 		return node->op == LC_IOTA ? lc_run_iota : lc_run_view;

@@ -120,9 +120,7 @@ static bool exact(int op) {
 	       op == LC_ABS || op == LC_ROUND || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
-/* Both roundings of a result near y with error `carry` from its operands: the run's, and `steps` of
- * the other's. */
-static double both_rounded(lc_dtype t, double y, double carry, int steps) {
+double lc_bound_rounded(lc_dtype t, double y, double carry, int steps) {
 	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
 }
 
@@ -133,10 +131,10 @@ static double bound_rounded(const lc_program *program, const lc_node *node, cons
 	if (exact(node->op)) return 0;
 	if ((node->op >= LC_SQRT && node->op <= LC_ERF) || node->op == LC_POW ||
 	    (node->op >= LC_SIN && node->op <= LC_EXP2))
-		return both_rounded(t, y, carry, LIBRARY);
+		return lc_bound_rounded(t, y, carry, LIBRARY);
 	if (node->op == LC_GELU || node->op == LC_SIGMOID)
-		return both_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
-	return both_rounded(t, y, carry, lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
+		return lc_bound_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
+	return lc_bound_rounded(t, y, carry, lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
 }
 
 /* ---- rows ---- */
@@ -207,7 +205,7 @@ static lk_status bound_dropout(lc_bounds *bounds, lc_at *at) {
 		bool dropped = cells->number[i] == 0 && x->number[i] != 0;
 		double carry = e->number[i] / (1 - at->n->number);
 		at->out->number[i] =
-			dropped ? 0 : carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
+			dropped ? 0 : carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
 	}
 	return LK_OK;
 }
@@ -302,7 +300,7 @@ static void bound_combine(const lc_bounds *bounds, const lc_at *at, const struct
 		double apart = of[0].number[i] - (linear->least ? of[1].number[i] : 0);
 		double carry = (isnan(apart) ? INFINITY : fmax(apart, 0)) + linear->slack * of[2].number[i];
 		at->out->number[i] =
-			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
+			carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
 	}
 }
 
@@ -325,15 +323,14 @@ static lk_status bound_linear(lc_bounds *bounds, const lc_at *at, const lc_node 
 
 /* ---- sums ---- */
 
-/* (1 + u)^n - 1. */
-static double growth(double u, double n) {
+double lc_bound_growth(double u, double n) {
 	return expm1(n * log1p(u));
 }
 
 /* Effect of n roundings of an execution, and as many of the run, on the terms of a sum on a
  * rank. */
 static double sum_slack(lc_dtype t, double n) {
-	return lc_is_real(t) ? growth(sum_roundoff(t), n) + growth(lc_roundoff(LC_F64), n) : 0;
+	return lc_is_real(t) ? lc_bound_growth(sum_roundoff(t), n) + lc_bound_growth(lc_roundoff(LC_F64), n) : 0;
 }
 
 /* The most elements in one element of the result. */
@@ -417,7 +414,7 @@ static lk_status bound_norm(lc_bounds *bounds, lc_at *at) {
 	for (int64_t i = 0; i < cells->count; i++) {
 		double carry = bound_root(cells->number[i] * cells->number[i], at->out->number[i]);
 		at->out->number[i] =
-			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
+			carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 2);
 	}
 	return LK_OK;
 }
@@ -470,7 +467,7 @@ static lk_status bound_add_rows(lc_bounds *bounds, lc_at *at) {
 	for (int64_t i = 0; i < cells->count && status == LK_OK; i++) {
 		double carry = of[0].number[i] + slack * of[1].number[i];
 		at->out->number[i] =
-			carry + both_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
+			carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 1);
 	}
 	for (int k = 0; k < 2; k++) lc_cells_drop(&bounds->scratch, &of[k]);
 	drop_form(bounds, n.in[0]);
@@ -503,7 +500,7 @@ static double reordered(lc_dtype t, double grown, double here, double elsewhere)
 static lk_status add_rank_roundoff(lc_bounds *bounds, int id, int64_t item) {
 	lc_node n = bounds->run->p->nodes.at[id];
 	lc_dtype t = (lc_dtype)n.dtype;
-	double grown = growth(lc_roundoff(t), (double)(bounds->run->s->symbol[n.axis] - 1));
+	double grown = lc_bound_growth(lc_roundoff(t), (double)(bounds->run->s->symbol[n.axis] - 1));
 	n.dtype = LC_F64;
 	LK_TRY(bound_take_form(bounds, n.in[0], ALL_RANKS, bound_size_of));
 	LK_TRY(bound_make_room(bounds, id));
@@ -536,6 +533,8 @@ static lk_status bound_operation(lc_bounds *bounds, lc_at *at) {
 	case LC_DROP: return bound_dropout(bounds, at);
 	case LC_ROWS:
 		return at->n->op == LC_GATHER_ROWS ? bound_rows(bounds, at) : bound_add_rows(bounds, at);
+	case LC_ATTEND: return lc_bound_attend(bounds, at);
+	case LC_BLOCK: return lc_bound_block(bounds, at);
 	case LC_VIEW: return at->n->op == LC_CUMSUM ? bound_sum(bounds, at) : bound_view(bounds, at);
 	case LC_RED:
 		if (at->n->op == LC_RED_MAX || at->n->op == LC_RED_MIN) return bound_extremum(bounds, at);

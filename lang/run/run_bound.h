@@ -1,6 +1,7 @@
 /* run_bound.h: shared by the files that bound a run's errors.
  *
  *   run_bound.c    the bounds
+ *   run_attend.c   those of attention
  *   run_choices.c  the choices that they leave open */
 #ifndef LK_LANG_RUN_RUN_BOUND_H
 #define LK_LANG_RUN_RUN_BOUND_H
@@ -42,5 +43,15 @@ void lc_note_truncation(lc_bound_row *row_state, double x, double e, double y, i
 /* Count, in each row, the elements that equal the extremum: an lc_on_row. */
 void lc_bound_count_equals(void *state, int64_t out, int64_t count, const int64_t in[LC_INPUTS],
                            const int64_t stride[LC_INPUTS]);
+
+/* (1 + u)^n - 1: what n roundings do to the terms of a sum. */
+double lc_bound_growth(double u, double n);
+/* Both roundings of a result near y with error `carry` from its operands: the run's, and `steps` of
+ * the other's. */
+double lc_bound_rounded(lc_dtype t, double y, double carry, int steps);
+/* run_attend.c: fill at->out with the bounds of an attention's part. */
+lk_status lc_bound_attend(lc_bounds *bounds, lc_at *at);
+/* run_block.c: the same of sorted lines and factored matrices. */
+lk_status lc_bound_block(lc_bounds *bounds, lc_at *at);
 
 #endif

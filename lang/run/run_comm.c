@@ -104,7 +104,12 @@ static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int6
 	switch (node->op) {
 	case LC_SLICE: *first = at; return 1;
 	case LC_BROADCAST: *first = run->p->nodes.at[node->in[0]].layout[node->axis].root; return 1;
-	case LC_PERMUTE: *first = ((at - node->shift) % ranks + ranks) % ranks; return 1;
+	case LC_PERMUTE: {
+		int64_t shift = node->shift;
+		if (node->by) shift *= lc_coordinate(run->p, run->s, rank, node->by - 1);
+		*first = ((at - shift) % ranks + ranks) % ranks;
+		return 1;
+	}
 	default: return ranks;
 	}
 }

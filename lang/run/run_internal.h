@@ -183,6 +183,8 @@ lc_operation lc_run_map, lc_run_dropout;                               /* run_ma
 lc_operation lc_run_red, lc_run_total;                                 /* run_red.c */
 lc_operation lc_run_matmul, lc_run_conv, lc_run_rows, lc_run_add_rows; /* run_contract.c */
 lc_operation lc_run_cumsum;                                            /* run_contract.c */
+lc_operation lc_run_attend;                                            /* run_attend.c */
+lc_operation lc_run_block;                                             /* run_block.c */
 lc_operation lc_run_view, lc_run_iota;                                 /* run_view.c */
 /* run_comm.c: for one tensor, on all ranks at once. `node`: the value's node, or one like it. */
 lk_status lc_run_comm(lc_run *run, const lc_node *node, int id, int64_t item, lk_error *err);

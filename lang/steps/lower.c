@@ -160,7 +160,8 @@ static lk_status lower_message(lc_lowering *lowering, int a, int64_t from, int64
 static lk_status lower_exchange(lc_lowering *lowering, const lc_node *node, double bytes,
                                 const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
-			shift = ((node->shift % ranks) + ranks) % ranks, at = lowering->place[node->axis];
+			by = node->by ? node->shift * lowering->place[node->by - 1] : node->shift,
+			shift = ((by % ranks) + ranks) % ranks, at = lowering->place[node->axis];
 	int64_t to = (at + shift) % ranks, from = (at - shift + ranks) % ranks;
 	struct waiting w;
 	if (shift == 0) return LK_OK;
@@ -362,6 +363,56 @@ static lk_status lower_contract(lc_lowering *lowering, const lc_step *step, stru
 	return LK_OK;
 }
 
+/* The share of pairs of a rank's queries and keys that are seen. Keys that are other slices of the
+ * positions than the queries lie before them or after them: known where each place is a stage. */
+static double pairs_seen(const lc_lowering *lowering, const lc_node *node, double queries,
+                         double keys) {
+	const lc_node *q = lc_node_at(lowering->p, node->in[0]),
+				  *k = lc_node_at(lowering->p, node->in[1]);
+	double share = node->causal ? 0.5 : 1;
+	for (int a = 0; a < lowering->inner && node->part && node->causal; a++) {
+		if (k->layout[a].kind != LC_S || k->layout[a].dim != q->rank - 2) continue;
+		int64_t ranks = lowering->sizes->symbol[a], turn = k->layout[a].turn - q->layout[a].turn,
+				of = ((lowering->place[a] - turn) % ranks + ranks) % ranks;
+		if (of != lowering->place[a]) share = of < lowering->place[a] ? 1 : 0;
+	}
+	double window = node->window * (node->causal ? 1.0 : 2.0);
+	return queries > 0 && node->window && window < keys * share ? window / keys : share;
+}
+
+/* One fused kernel; the lse alone takes half of an attention's products. */
+static lk_status lower_attend(lc_lowering *lowering, const lc_step *step, struct ends *out) {
+	const lc_node *node = lc_node_at(lowering->p, step->values.at[0]);
+	const lc_node *q = lc_node_at(lowering->p, node->in[0]);
+	bool backward = node->op >= LC_ATTENTION_DQ, summed = backward;
+	for (int i = 0; i < step->values.count; i++) {
+		int op = lc_node_at(lowering->p, step->values.at[i])->op;
+		summed |= op == LC_ATTENTION || op == LC_ATTENTION_MORE;
+	}
+	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
+		lk_op op = {.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
+		            .dtype = (uint8_t)dtype_of(q),
+		            .flags = node->causal && !node->part ? LK_OP_CAUSAL : 0,
+		            .window = node->window};
+		int64_t rows[LC_RANK], keys[LC_RANK];
+		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, q, i, rows, lowering->err));
+		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes,
+		                        lc_node_at(lowering->p, node->in[1]), i, keys, lowering->err));
+		op.m = (double)rows[q->rank - 2];
+		op.n = (double)keys[q->rank - 2];
+		op.k = (double)rows[q->rank - 1];
+		op.batch = lowering->share;
+		for (int d = 0; d < q->rank - 2; d++) op.batch *= (double)rows[d];
+		op.flops = 2 * op.batch * op.m * op.n * pairs_seen(lowering, node, op.m, op.n) * op.k *
+		           (backward ? 5 : summed ? 2 : 1);
+		LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
+		op.bytes *= lowering->share;
+		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
+		                 i == items_end(lowering, step) - 1 ? out : NULL));
+	}
+	return LK_OK;
+}
+
 /* Elements are read and written, and so are the row indices. */
 static lk_status lower_rows(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
@@ -409,6 +460,7 @@ static lk_status lower_simple(lc_lowering *lowering, const lc_step *step, struct
 	case LC_STEP_MAP: return lower_map(lowering, step, out);
 	case LC_STEP_CONTRACT: return lower_contract(lowering, step, out);
 	case LC_STEP_ROWS: return lower_rows(lowering, step, out);
+	case LC_STEP_ATTEND: return lower_attend(lowering, step, out);
 	case LC_STEP_COMM: return lower_comm(lowering, step, out);
 	case LC_STEP_SEND: return lower_send(lowering, step, out);
 	default: return lower_ring(lowering, step, out);
@@ -550,6 +602,7 @@ static int inner_axis(const lc_program *program) {
 	for (size_t v = 0; v < program->nodes.count; v++) {
 		const lc_node *node = &program->nodes.at[v];
 		int a = node->op == LC_PERMUTE ? node->axis : node->at.axis;
+		if (node->by > a + 1) a = node->by - 1;
 		if (a > last) last = a;
 		if (node->from.axis > last) last = node->from.axis;
 	}

@@ -211,7 +211,8 @@ static lk_status steps_make(lc_maker *maker, lc_steps *steps, lk_error *err) {
 	LK_TRY(lc_order_units(maker, order, err));
 	LK_TRY(steps_fill(maker, steps, order, step, part, err));
 	LK_TRY(name_all(maker, steps, order, step, part, err));
-	return set_storage(maker, steps, err);
+	LK_TRY(set_storage(maker, steps, err));
+	return lc_steps_conditions(steps, err);
 }
 
 lk_status lc_steps_make(const lc_program *program, lc_steps **out, lk_error *err) {
@@ -239,7 +240,7 @@ void lc_steps_free(lc_steps *steps) {
 
 static const char *const kind_names[LC_STEP_KINDS] = {
 	[LC_STEP_MAP] = "map",         [LC_STEP_CONTRACT] = "contract", [LC_STEP_ROWS] = "rows",
-	[LC_STEP_COMM] = "comm",       [LC_STEP_SEND] = "send",         [LC_STEP_RING] = "ring",
+	[LC_STEP_ATTEND] = "attend",   [LC_STEP_COMM] = "comm",         [LC_STEP_SEND] = "send",         [LC_STEP_RING] = "ring",
 	[LC_STEP_OVERLAP] = "overlap",
 };
 

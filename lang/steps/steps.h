@@ -37,7 +37,8 @@ typedef enum lc_step_kind {
 	                     local, sliced, out); reductions of them at its end, whose results the pass
 	                     itself does not read. total: of `list`, the sum over its passes */
 	LC_STEP_CONTRACT, /* one matmul or conv2d */
-	LC_STEP_ROWS,     /* one gather_rows, add_rows, or view */
+	LC_STEP_ROWS,     /* one gather_rows, add_rows, sort, factorization, or view */
+	LC_STEP_ATTEND,   /* attention and its lse, or its gradients, of the same operands */
 	LC_STEP_COMM,     /* one collective or permute; several of one kind if they share buckets */
 	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
 	LC_STEP_RING,    /* a pass joined with its collectives: the reduce-scatter it reads from and the
@@ -67,6 +68,7 @@ typedef struct lc_step {
 	int scatter;    /* RING: the reduce-scatter, or -1 */
 	lc_ids gathers; /* RING: the all-gathers */
 	int list;       /* >= 0: it runs for each tensor of that list */
+	int only_if;    /* of steps of the program: run only if this value holds; -1: always */
 	int64_t bucket; /* bytes of joined messages, 0: one message per tensor */
 	/* OVERLAP */
 	struct lc_step *parts;
@@ -116,6 +118,7 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
  *   MAP        one element-wise kernel: bytes = what is read from memory and written there
  *              (pass_bytes)
  *   CONTRACT   a matrix product, or convolution, of local extents
+ *   ATTEND     a fused attention kernel over the pairs that are seen
  *   COMM       the collective; a reduce to a root as a broadcast, which it mirrors; a permute as
  *              send and receive
  *   RING       reduce-scatter, pass and gathers: the pass overlaps with the reduce-scatter, the

@@ -3,6 +3,7 @@
  *
  *   steps_units.c   where each value is held, and which step computes it
  *   steps_order.c   reads and writes of steps, their dependencies, their order
+ *   conditions.c    steps that run only where a condition holds
  *   steps.c         overlapping bundles, names, the listing */
 #ifndef LK_LANG_STEPS_STEPS_INTERNAL_H
 #define LK_LANG_STEPS_STEPS_INTERNAL_H
@@ -36,7 +37,8 @@ typedef struct lc_place {
 /* A step under construction. */
 typedef struct lc_unit {
 	lc_step step;
-	int key;           /* the last value that it computes: its place in the order */
+	int key;           /* the last value that it computes, or of an attention the first: its place in
+	                      the order */
 	int fuse, overlap; /* its bundles, or -1 */
 	bool ordered;
 } lc_unit;
@@ -64,5 +66,8 @@ lk_status lc_make_units(lc_maker *maker, lk_error *err);
 lk_status lc_link_units(lc_maker *maker, lk_error *err);
 /* Order the units: order[0 .. units); those of an overlapping bundle are adjacent. */
 lk_status lc_order_units(lc_maker *maker, int *order, lk_error *err);
+
+/* Fill in only_if of the steps. */
+lk_status lc_steps_conditions(lc_steps *steps, lk_error *err);
 
 #endif

@@ -351,6 +351,23 @@ static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 	return LK_OK;
 }
 
+/* What one kernel makes of the same operands is one unit, where the first is computed. */
+static lk_status decide_attention(lc_maker *maker, int v, lk_error *err) {
+	const lc_node *node = lc_node_at(maker->p, v);
+	maker->at[v].held = LC_STORED;
+	for (size_t i = 0; i < maker->units.count; i++) {
+		lc_unit *unit = &maker->units.at[i];
+		const lc_node *other = lc_node_at(maker->p, unit->key);
+		if (unit->step.kind != LC_STEP_ATTEND || !lc_attend_siblings(node, other) ||
+		    other->overlap != node->overlap)
+			continue;
+		maker->at[v].unit = (int)i;
+		unit->key = v;
+		return LK_OK;
+	}
+	return own_unit(maker, v, LC_STEP_ATTEND, err);
+}
+
 static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	const lc_node *node = lc_node_at(maker->p, v);
 	switch (lc_ops[node->op].family) {
@@ -360,7 +377,9 @@ static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
 	case LC_MAP:
 	case LC_DROP: return decide_pointwise(maker, v, err);
 	case LC_CONTRACT: return own_unit(maker, v, LC_STEP_CONTRACT, err);
+	case LC_BLOCK:
 	case LC_ROWS: return own_unit(maker, v, LC_STEP_ROWS, err);
+	case LC_ATTEND: return decide_attention(maker, v, err);
 	case LC_VIEW:
 		return lc_relabels(node) ? decide_relabelled(maker, v, err)
 		                         : own_unit(maker, v, LC_STEP_ROWS, err);

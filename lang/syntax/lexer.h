@@ -49,6 +49,7 @@ typedef struct lc_parser {
 	int64_t work; /* values that schedules have traversed */
 	lc_loop loops[LC_LOOPS];
 	int loop_count, turns;
+	int condition, conditions; /* 1 + the value on which updates depend, or 0; how many deep */
 	const char *sizes; /* replaces fixed sizes of axes in the text, or NULL */
 } lc_parser;
 

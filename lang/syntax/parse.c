@@ -96,9 +96,14 @@ static lk_status type(lc_parser *parser, lc_node *node, lk_error *err) {
 
 /* ---- statements ---- */
 
+enum { CONDITIONS = 8 /* within one another */ };
+
+static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err);
+
 static lk_status new_name(lc_parser *parser, const char *what, const char **out, lk_error *err) {
 	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
-	                                       "in",      "state",    "out",  "at",  "of",   "for"};
+	                                       "in",      "state",    "out",  "at",  "of",   "for",
+	                                       "if"};
 	const lc_token *token = lc_peek(parser);
 	if (lc_choice(token, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(token))
 		return lc_at(parser, token, err, "%.*s is a word of the language, not %s", token->length,
@@ -244,7 +249,65 @@ static lk_status parse_update(lc_parser *parser, lk_error *err) {
 	}
 	parser->at++; /* <- */
 	LK_TRY(lc_expression(parser, &id, err));
+	if (parser->condition) {
+		lc_node kept = lc_draft(LC_SELECT, token->line, token->column);
+		kept.in[0] = parser->condition - 1;
+		kept.in[1] = id;
+		kept.in[2] = lc_value_find(parser->p, name);
+		LK_TRY(lc_add(parser->p, &kept, &id, err));
+	}
 	return effect(parser, LC_UPDATE, token, state, id, err);
+}
+
+/* A condition that is the same on all ranks: one bool, whole everywhere. */
+static lk_status uniform(lc_parser *parser, const lc_token *token, int id, lk_error *err) {
+	const lc_node *node = &parser->p->nodes.at[id];
+	char x[LC_SHOWN];
+	lc_value_text(parser->p, id, x, sizeof x);
+	if (node->dtype != LC_BOOL || node->rank || node->list >= 0) {
+		lc_at(parser, token, err, "the condition %s is not one bool", x);
+		return node->rank || node->list >= 0
+		           ? lk_hint(err, "choose elements: select(condition, a, b)")
+		           : lk_hint(err, "compare it: %s != 0", x);
+	}
+	for (int a = 0; a < parser->p->axis_count; a++) {
+		if (node->layout[a].kind == LC_R) continue;
+		lc_at(parser, token, err, "the condition %s is not the same on all ranks of %s", x,
+		      parser->p->axes[a].name);
+		return lk_hint(err, "make it of scalars, or of what is whole on every rank");
+	}
+	return LK_OK;
+}
+
+/* if CONDITION { statements }: their updates happen where it holds. Conditions within conditions
+ * hold together. */
+static lk_status conditional(lc_parser *parser, void *context, lk_error *err) {
+	const lc_token *token = lc_peek(parser);
+	int id, outer = parser->condition;
+	if (parser->conditions == CONDITIONS)
+		return lc_at(parser, token, err, "conditions are at most %d deep", CONDITIONS);
+	LK_TRY(lc_expression(parser, &id, err));
+	LK_TRY(uniform(parser, token, id, err));
+	if (outer) {
+		lc_node both = lc_draft(LC_SELECT, token->line, token->column);
+		both.in[0] = both.in[2] = outer - 1;
+		both.in[1] = id;
+		LK_TRY(lc_add(parser->p, &both, &id, err));
+	}
+	LK_TRY(lc_expect(parser, '{', "the condition", err));
+	parser->condition = id + 1;
+	parser->conditions++;
+	while (!lc_take(parser, '}')) {
+		if (lc_sees_word(parser, "out")) {
+			lc_unexpected(parser, "an update, a definition or '}'", err);
+			return lk_hint(err, "what a program puts out does not depend on a condition: out "
+			                    "select(condition, a, b)");
+		}
+		LK_TRY(parse_statement(parser, context, err));
+	}
+	parser->condition = outer;
+	parser->conditions--;
+	return LK_OK;
 }
 
 static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err) {
@@ -256,6 +319,7 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	if (lc_take_word(parser, "state")) return declare_tensors(parser, LC_STATE, err);
 	if (lc_take_word(parser, "out")) return outputs(parser, err);
 	if (lc_take_word(parser, "for")) return lc_loop_next(parser, parse_statement, context, err);
+	if (lc_take_word(parser, "if")) return conditional(parser, context, err);
 	if (lc_peek(parser)->kind != LC_NAME_TOKEN) {
 		bool product = lc_sees(parser, '@');
 		lc_unexpected(parser, "a statement or '}'", err);
@@ -264,18 +328,19 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	const lc_token *next = lc_behind_name(parser);
 	if (next->kind == LC_ARROW_LEFT) return parse_update(parser, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
-	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out", "for"};
+	static const char *const words[] = {"dim",   "list", "scalar", "in",
+	                                    "state", "out",  "for",    "if"};
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
 	if (strcmp(text, "and") == 0) return lk_hint(err, "both of two conditions: select(a, b, a)");
 	if (strcmp(text, "or") == 0) return lk_hint(err, "one of two conditions: select(a, a, b)");
-	if (strcmp(text, "if") == 0 || strcmp(text, "else") == 0 || strcmp(text, "while") == 0)
+	if (strcmp(text, "else") == 0 || strcmp(text, "while") == 0)
 		return lk_hint(
 			err, "there is no control flow by data; choose elements: select(condition, a, b)");
 	return lc_suggest(
 		err, text, words, sizeof words / sizeof *words,
-		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
+		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, if, out");
 }
 
 /* ---- programs ---- */

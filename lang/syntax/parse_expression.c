@@ -75,6 +75,29 @@ static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int
 	return LK_OK;
 }
 
+/* What an attention leaves out of its scores, and their scale. */
+static lk_status mask(lc_parser *parser, lc_node *node, lk_error *err) {
+	if (lc_take_word(parser, "causal")) {
+		node->causal = 1;
+		return LK_OK;
+	}
+	if (lc_take_word(parser, "part")) {
+		node->part = 1;
+		return LK_OK;
+	}
+	if (lc_sees_word(parser, "window")) return integer32(parser, "window", 1, &node->window, err);
+	if (!lc_take_word(parser, "scale"))
+		return lc_unexpected(parser, "causal, window=, scale=, part or ')'", err);
+	LK_TRY(lc_expect(parser, '=', "scale", err));
+	if (lc_peek(parser)->kind != LC_NUMBER_TOKEN || !(lc_peek(parser)->number > 0)) {
+		lc_unexpected(parser, "a number above 0", err);
+		return lk_hint(err, "scale is a number, as in scale=0.125; multiply q by anything else");
+	}
+	node->number = lc_peek(parser)->number;
+	parser->at++;
+	return LK_OK;
+}
+
 /* Read one optional argument, after its comma. */
 static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_error *err) {
 	int8_t d;
@@ -94,6 +117,7 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 			return integer32(parser, "stride", 1, &node->stride, err);
 		if (lc_sees_word(parser, "pad")) return integer32(parser, "pad", 0, &node->pad, err);
 		return lc_unexpected(parser, "stride=, pad= or ')'", err);
+	case LC_A_MASK: return mask(parser, node, err);
 	case LC_A_REVERSE:
 		if (lc_take_word(parser, "reverse")) {
 			node->reverse = 1;
@@ -109,6 +133,28 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 		node->dims |= (uint8_t)(1u << d);
 		return LK_OK;
 	}
+}
+
+/* shift=INT, shift=INT*rank(AXIS), shift=rank(AXIS), shift=-rank(AXIS) */
+static lk_status call_shift(lc_parser *parser, lc_node *node, lk_error *err) {
+	int axis, sign = 1;
+	bool times = false;
+	size_t at = parser->at;
+	if (lc_take_word(parser, "shift") && lc_take(parser, '=')) {
+		if (lc_take(parser, '-')) sign = -1;
+		times = lc_sees_word(parser, "rank");
+	}
+	if (!times) {
+		parser->at = at;
+		LK_TRY(integer32(parser, "shift", -(1 << 20), &node->shift, err));
+		if (!lc_take(parser, '*')) return LK_OK;
+		if (!lc_sees_word(parser, "rank")) return lc_unexpected(parser, "rank(AXIS)", err);
+	} else node->shift = sign;
+	parser->at++;
+	LK_TRY(lc_expect(parser, '(', "rank", err));
+	LK_TRY(lc_axis_next(parser, &axis, err));
+	node->by = (int8_t)(axis + 1);
+	return lc_expect(parser, ')', "the axis", err);
 }
 
 static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, int *operand,
@@ -132,7 +178,7 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	case LC_A_OTHER_DIM: return dim(parser, &node->e, err);
 	case LC_A_ROOT: return integer32(parser, "root", 0, &node->root, err);
 	case LC_A_COUNT: return lc_size(parser, &node->count, err);
-	case LC_A_SHIFT: return integer32(parser, "shift", -(1 << 20), &node->shift, err);
+	case LC_A_SHIFT: return call_shift(parser, node, err);
 	default: break;
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of unknown kind");

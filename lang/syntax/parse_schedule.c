@@ -122,6 +122,8 @@ static lk_status arguments(lc_parser *parser, lc_directive *directive, struct wo
 	case LC_BUCKET:
 		LK_TRY(schedule_list(parser, '{', '}', names, err));
 		return sized(parser, "size", 1, &directive->size, err);
+	case LC_RING:
+	case LC_ULYSSES: return schedule_list(parser, '{', '}', names, err);
 	case LC_RECOMPUTE:
 		LK_TRY(schedule_list(parser, '{', '}', names, err));
 		if (!lc_take_word(parser, "for"))
@@ -145,8 +147,8 @@ static lk_status directive(lc_parser *parser, lc_directive *d, lk_error *err) {
 		         token->text);
 		return lc_suggest(
 			err, text, lc_directive_names, LC_DIRECTIVES,
-			"directives are split, reorder, slice, fuse, overlap, bucket, hierarchical and "
-			"recompute");
+			"directives are split, reorder, slice, fuse, overlap, bucket, hierarchical, "
+			"recompute, ring and ulysses");
 	}
 	*d = (lc_directive){
 		.kind = (lc_directive_kind)found, .line = token->line, .column = token->column};

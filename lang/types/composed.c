@@ -117,8 +117,10 @@ static lk_status compose_argmin(const lc_asker *ask, const lc_composed_call *cal
 }
 
 enum {
-	TOP = 64 /* the most elements found, one after the other */
+	TOP = 64 /* the most elements found one after the other; more are the first of all sorted */
 };
+
+static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x);
 
 static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int x = call->node.in[0], d = call->node.d, alive = -1, one, at;
@@ -126,14 +128,23 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 	char text[LC_SHOWN];
 	LK_TRY(need_whole(ask, call));
 	const lc_dim along = lc_node_at(ask->p, x)->dim[d];
-	if (!lc_dim_known(ask->p, call->size[0], &count) || count < 1 || count > TOP) {
-		lc_refuse(ask->p, &call->node, ask->err, "topk selects from 1 to %d elements", TOP);
-		return lk_hint(ask->err, "give k, the last argument, as a number in this range");
+	bool known = lc_dim_known(ask->p, call->size[0], &count);
+	if (known && count < 1) {
+		lc_refuse(ask->p, &call->node, ask->err, "topk selects %lld elements", (long long)count);
+		return lk_hint(ask->err, "select 1 element at least");
 	}
 	if (lc_dim_known(ask->p, along, &n) && n < count) {
 		lc_refuse(ask->p, &call->node, ask->err, "%s has %lld elements along dim %d, not %lld",
 		          lc_shown(ask->p, x, text), (long long)n, d, (long long)count);
 		return lk_hint(ask->err, "select at most that many");
+	}
+	if (!known || count > TOP) {
+		lc_node sorted = lc_ask_draft(ask, LC_ARGSORT);
+		sorted.in[0] = x;
+		sorted.d = (int8_t)d;
+		sorted.reverse = 1;
+		LK_TRY(lc_add(ask->p, &sorted, out, ask->err));
+		return cut(ask, LC_FIRST_OF, d, call->size[0], out);
 	}
 	LK_TRY(places(ask, LC_I32, along, d, lc_node_at(ask->p, x)->rank, &at));
 	for (int64_t k = 0; k < count; k++) {

@@ -380,6 +380,7 @@ static lk_status of_collective(const struct gradient *g, int u, int a, int *out)
 	draft.in[0] = a;
 	draft.axis = node->axis;
 	if (node->op == LC_PARTIAL) return of_parts(g, u, a, out);
+	draft.by = node->by;
 	if (node->op == LC_PERMUTE) draft.shift = -node->shift;
 	else if (node->op == LC_LOCAL) {
 		draft.op = LC_SLICED;
@@ -388,6 +389,26 @@ static lk_status of_collective(const struct gradient *g, int u, int a, int *out)
 	} else if (node->op == LC_SLICED) draft.op = LC_LOCAL;
 	else return LK_OK;
 	return lc_add(g->ask.p, &draft, out, g->ask.err);
+}
+
+/* Each element of the adjoint goes back to where its element came from. */
+static lk_status of_sorted(const struct gradient *g, const lc_node *node, int a, int *out) {
+	lc_composed_call call = {.node = lc_ask_draft(&g->ask, LC_COPY), .sizes = 1};
+	lc_node place = lc_ask_draft(&g->ask, LC_ARGSORT);
+	if (node->op != LC_SORT) return grad_refuse(g, node);
+	place.in[0] = node->in[0];
+	place.d = node->d;
+	place.reverse = node->reverse;
+	LK_TRY(whole(g, &a));
+	LK_TRY(lc_add(g->ask.p, &place, &call.node.in[1], g->ask.err));
+	call.node.in[0] = a;
+	call.node.inputs = 2;
+	call.node.d = node->d;
+	call.size[0] = lc_in(g->ask.p, node, 0)->dim[node->d];
+	for (int i = 0; i < LC_COMPOSED; i++)
+		if (strcmp(lc_composed[i].name, "scatter_add") == 0)
+			return lc_composed[i].make(&g->ask, &call, out);
+	return lk_fail(g->ask.err, LK_ERR_INTERNAL, NULL, "scatter_add is gone");
 }
 
 static lk_status contribution(const struct gradient *g, int u, int k, int a, int *out) {
@@ -407,7 +428,9 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 		LK_TRY(of_matmul(g, &node, k, a, out));
 		return unrepeated(g, node.in[k], out);
 	case LC_ROWS: return of_rows(g, &node, a, out);
+	case LC_ATTEND: LK_TRY(whole(g, &a)); return lc_gradient_attend(&g->ask, u, k, a, out);
 	case LC_RED: return of_reduction(g, u, a, out);
+	case LC_BLOCK: return of_sorted(g, &node, a, out);
 	case LC_VIEW: return of_view(g, &node, k, a, out);
 	case LC_COMM: return of_collective(g, u, a, out);
 	case LC_TOTALS: *out = a; return LK_OK; /* each tensor of the list counts once */

@@ -25,6 +25,8 @@ typedef enum lc_family {
 	LC_DROP,     /* dropout */
 	LC_CONTRACT, /* matmul, conv2d */
 	LC_ROWS,     /* gather_rows, add_rows */
+	LC_ATTEND,   /* attention without stored scores, and its gradients */
+	LC_BLOCK,    /* lines sorted, matrices factored */
 	LC_VIEW,     /* moved elements: transpose, parts, join, ...; iota, cumsum */
 	LC_RED,      /* reductions over dims */
 	LC_TOTALS,   /* the sum over a list */
@@ -54,9 +56,10 @@ typedef enum lc_argument {
 	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
 	LC_A_DIMS,                       /* dims, and keep */
 	LC_A_REVERSE,                    /* reverse */
+	LC_A_MASK,                       /* causal, window=INTEGER, scale=NUMBER, part */
 } lc_argument;
 
-enum { LC_ARGUMENTS = 4 };
+enum { LC_ARGUMENTS = 7 };
 
 /* X(symbol, name, family, operands, arguments ...): the table of operations. */
 /* clang-format off */
@@ -101,6 +104,20 @@ enum { LC_ARGUMENTS = 4 };
 	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
 	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
 	X(ADD_ROWS,     "add_rows",      ROWS,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_COUNT) \
+	X(ATTENTION,    "attention",     ATTEND,   3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_LSE,"attention_lse", ATTEND,   2, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_MORE, "attention_more", ATTEND, 5, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_LSE_MORE, "attention_lse_more", ATTEND, 3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(SORT,         "sort",          BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(ARGSORT,      "argsort",       BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(CHOLESKY,     "cholesky",      BLOCK,    1, LC_A_OPERAND) \
+	X(QR_Q,         "qr_q",          BLOCK,    1, LC_A_OPERAND) \
+	X(QR_R,         "qr_r",          BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VALUES,  "eigh_values",   BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VECTORS, "eigh_vectors",  BLOCK,    1, LC_A_OPERAND) \
 	X(TRANSPOSE,    "transpose",     VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM) \
 	X(PARTS,        "parts",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(JOIN,         "join",          VIEW,     1, LC_A_OPERAND, LC_A_DIM) \

@@ -142,7 +142,10 @@ static void print_put_argument(struct writer *writer, const lc_node *node, unsig
 	case LC_A_OTHER_DIM: fprintf(writer->out, "%d", node->e); break;
 	case LC_A_ROOT: fprintf(writer->out, "root=%d", node->root); break;
 	case LC_A_COUNT: lc_dim_print(writer->p, node->count, writer->out); break;
-	case LC_A_SHIFT: fprintf(writer->out, "shift=%d", node->shift); break;
+	case LC_A_SHIFT:
+		fprintf(writer->out, "shift=%d", node->shift);
+		if (node->by) fprintf(writer->out, "*rank(%s)", writer->p->axes[node->by - 1].name);
+		break;
 	default: break;
 	}
 }
@@ -153,6 +156,13 @@ static void put_options(struct writer *writer, const lc_node *node) {
 	if (node->reverse) fputs(", reverse", writer->out);
 	if (node->stride != 1) fprintf(writer->out, ", stride=%d", node->stride);
 	if (node->pad) fprintf(writer->out, ", pad=%d", node->pad);
+	if (node->causal) fputs(", causal", writer->out);
+	if (node->window) fprintf(writer->out, ", window=%d", node->window);
+	if (lc_ops[node->op].family == LC_ATTEND && node->number > 0) {
+		char text[32];
+		fprintf(writer->out, ", scale=%s", lk_format_shortest(node->number, text, sizeof text));
+	}
+	if (node->part) fputs(", part", writer->out);
 	if (lc_ops[node->op].family != LC_RED) return;
 	bool all = node->dims == (1u << writer->p->nodes.at[node->in[0]].rank) - 1;
 	for (int d = 0; d < LC_RANK && !all; d++)

@@ -24,6 +24,8 @@ const char *const lc_directive_names[LC_DIRECTIVES] = {
 	[LC_BUCKET] = "bucket",
 	[LC_HIERARCHICAL] = "hierarchical",
 	[LC_RECOMPUTE] = "recompute",
+	[LC_RING] = "ring",
+	[LC_ULYSSES] = "ulysses",
 };
 
 const char *lc_dtype_name(lc_dtype dtype) {
@@ -188,6 +190,12 @@ lk_status lc_list_add(lc_program *program, const char *name, lk_error *err) {
 	return LK_OK;
 }
 
+bool lc_program_has(const lc_program *program, lc_family family) {
+	for (size_t i = 0; i < program->nodes.count; i++)
+		if (lc_ops[program->nodes.at[i].op].family == family) return true;
+	return false;
+}
+
 /* ---- equality ---- */
 
 bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
@@ -216,7 +224,8 @@ static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim 
 static bool same_attributes(const lc_node *x, const lc_node *y) {
 	return x->axis == y->axis && x->d == y->d && x->e == y->e && x->reduce == y->reduce &&
 	       x->dims == y->dims && x->keep == y->keep && x->ta == y->ta && x->tb == y->tb &&
-	       x->reverse == y->reverse && x->root == y->root && x->shift == y->shift &&
+	       x->reverse == y->reverse && x->causal == y->causal && x->part == y->part &&
+	       x->window == y->window && x->root == y->root && x->shift == y->shift && x->by == y->by &&
 	       x->stride == y->stride && x->pad == y->pad && x->symbol == y->symbol &&
 	       x->key == y->key && x->number == y->number;
 }

@@ -29,7 +29,7 @@ enum {
 	LC_SYMBOLS = LC_AXES + LC_DIMS,
 	LC_RANK = 6,      /* dims of a tensor */
 	LC_TERMS = 16,    /* in a dim that is a sum */
-	LC_INPUTS = 3,    /* operands of a value */
+	LC_INPUTS = 6,    /* operands of a value */
 	LC_VALUES = 4096, /* values of a program */
 	LC_NAME = 64,     /* bytes of a name, its end included */
 	LC_PROGRAMS = 64, /* programs of a file */
@@ -89,12 +89,16 @@ typedef struct lc_node {
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
 	uint8_t reverse;    /* from the last element on */
+	uint8_t causal, part; /* ATTEND: a query sees no later keys; the keys are this rank's alone */
 	uint8_t stops;      /* no gradient passes: of stop(x), or because the contributions add up to
 	                       0 */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
+	int8_t by;            /* PERMUTE: 1 + the axis whose ranks shift by that many times their place;
+	                         0: all by as much */
+	int32_t window;       /* ATTEND: keys before a query's place that it sees, itself counted; 0: all */
 	int64_t key;
-	double number;       /* CONST; DROPOUT: probability */
+	double number;       /* CONST; DROPOUT: probability; ATTEND: scale, 0: 1/sqrt of a head's size */
 	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
 	                        directive; NULL for an output's own values and leaves */
@@ -134,6 +138,8 @@ typedef enum lc_directive_kind {
 	LC_BUCKET,
 	LC_HIERARCHICAL,
 	LC_RECOMPUTE,
+	LC_RING,
+	LC_ULYSSES,
 	LC_DIRECTIVES
 } lc_directive_kind;
 
@@ -245,6 +251,8 @@ bool lc_same_group(const lc_group *a, const lc_group *b);
 /* A stream into `out`, to be closed. NULL when memory runs out, which the file then records:
  * callers that return text check file->lost first. */
 FILE *lc_text_open(const lc_program *program, char *out, size_t size);
+/* Whether a value is of that family. */
+bool lc_program_has(const lc_program *program, lc_family family);
 /* Ids by name, -1 if unknown. Values: the newest version of a state. */
 int lc_axis_find(const lc_program *program, const char *name);
 int lc_dim_find(const lc_program *program, const char *name);
@@ -334,6 +342,22 @@ typedef struct lc_composed_row {
 enum { LC_COMPOSED = 14 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
 
+/* ---- types_block.c: the dims, as a set, of an operand of that rank that one block spans ---- */
+unsigned lc_block_dims(const lc_node *node, int rank);
+
+/* ---- types_attend.c: what an operand of attention, or its result, is like ---- */
+typedef enum lc_role {
+	LC_AS_Q,      /* queries: [.., heads, positions, size of a head] */
+	LC_AS_Y,      /* for each query a sum of values */
+	LC_AS_NUMBER, /* for each query a number */
+	LC_AS_K,      /* keys: fewer heads, if these divide those of queries */
+	LC_AS_V,
+} lc_role;
+enum { LC_ATTENDED = -1 };
+lc_role lc_attend_role(const lc_node *node, int k);
+/* Whether one kernel makes both: attention and its lse, or gradients, of the same operands. */
+bool lc_attend_siblings(const lc_node *a, const lc_node *b);
+
 /* ---- gradient.c: the gradient of `loss`, one real number, with respect to value `by`: of its
  * shape and format, sliced if that is, else whole or partial (to be reduced). `asked` is a draft at
  * the place of the request. Refused: operations without a rule, values that the loss does not
@@ -343,6 +367,9 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
 /* gradient_conv.c: the contribution of conv2d `node`, whose adjoint is `a`, to the adjoint of its
  * operand k. */
 lk_status lc_gradient_conv(const lc_asker *ask, const lc_node *node, int k, int a, int *out);
+
+/* gradient_attend.c: the same of attention `u`; `a` is whole or sliced. */
+lk_status lc_gradient_attend(const lc_asker *ask, int u, int k, int a, int *out);
 
 /* ---- parse_schedule.c, rewrite/rewrite.c ---- */
 extern const char *const lc_directive_names[LC_DIRECTIVES];

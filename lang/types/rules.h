@@ -30,6 +30,10 @@ lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
                            lk_error *err); /* types_contract.c: matmul, conv2d */
 lk_status lc_type_rows(lc_program *program, lc_node *node, lc_adder *add,
                        lk_error *err); /* types_rows.c: gather_rows, add_rows */
+lk_status lc_type_attend(lc_program *program, lc_node *node, lc_adder *add,
+                         lk_error *err); /* types_attend.c: attention and its gradients */
+lk_status lc_type_block(lc_program *program, lc_node *node,
+                        lk_error *err); /* types_block.c: sorted lines, factored matrices */
 lk_status lc_type_view(lc_program *program, lc_node *node, lc_adder *add,
                        lk_error *err); /* types_view.c: transpose, parts, join, ... */
 lk_status lc_type_red(lc_program *program, lc_node *node,

@@ -209,6 +209,8 @@ static lk_status types_apply(lc_program *program, lc_node *node, lk_error *err) 
 	case LC_DROP: return lc_type_map(program, node, lc_add, err);
 	case LC_CONTRACT: return lc_type_contract(program, node, lc_add, err);
 	case LC_ROWS: return lc_type_rows(program, node, lc_add, err);
+	case LC_ATTEND: return lc_type_attend(program, node, lc_add, err);
+	case LC_BLOCK: return lc_type_block(program, node, err);
 	case LC_VIEW: return lc_type_view(program, node, lc_add, err);
 	case LC_RED:
 	case LC_TOTALS: return lc_type_red(program, node, err);

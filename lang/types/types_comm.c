@@ -117,6 +117,14 @@ static lk_status need_equal_slices(const lc_program *program, const lc_node *nod
 	           : lk_hint(err, "declare the local tensors without a quotient");
 }
 
+/* Ranks that differ along the axis itself would not all be sent to, or twice. */
+static lk_status shift_axis(const lc_program *program, const lc_node *node, lk_error *err) {
+	if (node->by != node->axis + 1) return LK_OK;
+	lc_refuse(program, node, err, "ranks of %s shift along %s by their own place",
+	          program->axes[node->axis].name, program->axes[node->axis].name);
+	return lk_hint(err, "shift by the place along another axis, as in Cannon's algorithm");
+}
+
 static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *err) {
 	lc_layout *to = &node->layout[node->axis];
 	lc_layout from = *to;
@@ -150,7 +158,8 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 		return give_slices(program, node, node->e, err);
 	case LC_PERMUTE:
 		*to = from;
-		if (from.kind == LC_L) return LK_OK;
+		if (from.kind == LC_L) return shift_axis(program, node, err);
+		if (node->by) return need_local(program, node, err);
 		if (from.kind == LC_R)
 			return comm_need(program, node, LC_S, ", so that permute would change nothing", err);
 		if (__builtin_add_overflow(to->turn, node->shift, &to->turn))
