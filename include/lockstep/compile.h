@@ -55,8 +55,10 @@ typedef struct lk_compile_request {
 	const char *sizes;              /* "dp=4,N=1000" */
 	const char *set;                /* "lr=0.001,t=1": scalars */
 	int seed;
-	bool field;          /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
-	bool all;            /* RUN, as JSON: every element of the results */
+	bool field; /* RUN: in the field of 2^61 - 1 elements instead of in numbers */
+	bool all;   /* RUN, as JSON: every element of the results */
+	const char
+		*inputs; /* RUN: a JSON file with numbers of inputs, {"x": [1, 2]}; others are drawn */
 	const char *compare; /* RUN: a folder with every rank's results of an execution, to compare
 	                      * with */
 	int draws;           /* VERIFY: per mesh; 0: 3 */

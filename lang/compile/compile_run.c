@@ -276,6 +276,7 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	o.arithmetic = request->field ? LC_FIELD : LC_NUMERIC;
 	r.arithmetic = request->field ? "field" : "numeric";
 	LK_TRY(read_settings(request->set, arena, &o, err));
+	if (request->inputs) LK_TRY(lc_given_read(request->inputs, program, sizes, arena, &o, err));
 	LK_TRY(lc_run_program(program, sizes, &o, &run, err));
 	if (request->compare) return lc_compare(answer, run, request, out, err);
 	r.run = run;
@@ -316,6 +317,10 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	if (request->compare && request->field)
 		return lk_fail(err, LK_ERR_INPUT, "--compare",
 		               "the program ran on ordinary numbers; leave --field out");
+	if (request->inputs && request->field) {
+		lk_fail(err, LK_ERR_INPUT, "--inputs", "are numbers, and --field computes with its own");
+		return lk_hint(err, "leave one of them out");
+	}
 	lk_status status = lc_sizes_read(program, request->sizes, DEFAULT_RANKS, &sizes, err);
 	if (status == LK_OK)
 		status = run_scheduled(answer, program, schedule, &sizes, request, &arena, out, err);

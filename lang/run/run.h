@@ -124,6 +124,14 @@ typedef struct lc_setting {
 	double value;
 } lc_setting;
 
+/* Numbers of an input, state or scalar: the whole tensor's, row by row. A sum that ranks hold in parts
+ * lies on the first of them, zeros on the others. */
+typedef struct lc_given {
+	const char *name;
+	const double *number;
+	int64_t count;
+} lc_given;
+
 /* An element set to another number after it was computed, on all ranks that hold it: makes a run
  * follow another choice than its own where two values are within rounding (run_bound.c). */
 typedef struct lc_nudge {
@@ -139,6 +147,8 @@ typedef struct lc_run_options {
 	uint64_t key;               /* FIELD: of the hashes */
 	const lc_setting *settings; /* scalars given by name; others are drawn */
 	int setting_count;
+	const lc_given *given; /* NUMERIC: leaves given by name */
+	int given_count;
 	int64_t cells; /* limit of elements held at a time */
 	double work;   /* limit of products in all; 0: the limits above */
 	const lc_nudge *nudges;

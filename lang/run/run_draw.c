@@ -153,6 +153,27 @@ static lk_status draw_part(lc_at *at) {
 
 /* ---- given numbers ---- */
 
+/* A part of a tensor that is given whole; sums in parts: all on the first rank. */
+static lk_status draw_tensor(lc_at *at, const lc_given *given) {
+	int64_t whole[LC_RANK], place[LC_RANK] = {0};
+	const lc_box *box = &at->box;
+	bool other = false;
+	for (int a = 0; a < at->run->p->axis_count; a++)
+		other |= at->n->layout[a].kind == LC_P &&
+		         lc_coordinate(at->run->p, at->run->s, at->rank, a) != 0;
+	LK_TRY(lc_whole_shape(at->run->p, at->n, at->run->s, at->item, whole, at->err));
+	LK_TRY(lc_cells_new(at->run, box->count, at->out, at->err));
+	for (int64_t i = 0; i < box->count; i++) {
+		int64_t index = 0;
+		for (int d = 0; d < box->rank; d++) index = index * whole[d] + box->begin[d] + place[d];
+		LK_ASSERT(index < given->count);
+		at->out->number[i] =
+			other ? 0 : lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, given->number[index]);
+		for (int d = box->rank; --d >= 0 && ++place[d] == box->extent[d];) place[d] = 0;
+	}
+	return LK_OK;
+}
+
 static lk_status draw_given(lc_at *at, double number) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));
 	for (int64_t i = 0; i < at->out->count; i++) {
@@ -176,5 +197,8 @@ lk_status lc_run_leaf(lc_at *at) {
 		if (strcmp(options->settings[i].name, at->n->name) == 0)
 			return draw_given(
 				at, lc_convert(LC_WEAK_REAL, (lc_dtype)at->n->dtype, options->settings[i].value));
+	for (int i = 0; i < options->given_count; i++)
+		if (strcmp(options->given[i].name, at->n->name) == 0)
+			return draw_tensor(at, &options->given[i]);
 	return draw_part(at);
 }

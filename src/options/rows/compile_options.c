@@ -21,6 +21,9 @@ static const lk_option options[] = {
 	{GROUP("Running and verifying")
 	 FLAG("field", field, "with run: exact arithmetic modulo 2^61 - 1, functions as keyed hashes"),
 	 WHERE("run")},
+	{TEXT("inputs", inputs, "FILE",
+	 "with run: numbers of inputs, states and scalars, as JSON: {\"x\": [1, 2]}; the others are random"),
+	 WHERE("run")},
 	{TEXT("compare", compare, "DIR",
 	 "with run: compare what an emitted program has written there with the interpreter"),
 	 WHERE("run")},

@@ -1,0 +1,1 @@
+def capture_stablehlo(*a, **k): pass
