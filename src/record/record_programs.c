@@ -76,6 +76,25 @@ static const char *find_interpreter(const char *path, char room[LK_PROGRAM_NAME]
 	return word ? room : NULL;
 }
 
+/* A launcher's command may name an interpreter, or a script that has one: mpirun -n 2 python3 train.py.
+ * Programs without one call MPI_Init. */
+static const char *find_launched_interpreter(const lk_record_request *request,
+                                             char room[LK_PROGRAM_NAME]) {
+	char found[PATH_MAX];
+	struct stat info;
+	for (int i = 1; i < request->words && i < 64; i++) {
+		const char *path = lk_program_in_path(request->command[i], found);
+		if (!path || access(path, X_OK) != 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+			continue;
+		const char *own = lk_file_name(request->command[i]);
+		if (is_launcher_name(own)) continue;
+		if (lk_begins_with(own, "python")) return own;
+		const char *interpreter = find_interpreter(path, room);
+		return interpreter && !is_launcher_name(interpreter) ? interpreter : NULL;
+	}
+	return NULL;
+}
+
 const char *lk_record_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]) {
 	char found[PATH_MAX];
 	struct stat info;
@@ -84,7 +103,7 @@ const char *lk_record_programs(const lk_record_request *request, char room[LK_PR
 	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 	const char *interpreter = file ? find_interpreter(path, room) : NULL;
 	const char *own = lk_file_name(request->command[0]);
-	if (is_launcher_name(own)) return NULL;
+	if (is_launcher_name(own)) return find_launched_interpreter(request, room);
 	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
 	return interpreter && !is_launcher_name(interpreter) ? interpreter : own;
 }

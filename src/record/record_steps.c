@@ -95,6 +95,14 @@ static bool talks_to_others(const lk_recorded_run *run) {
 	return false;
 }
 
+/* Steps that only files tell may be those of a program's preparations: they count once they take
+ * more than half of its time. */
+static bool are_sure(const lk_recorded_run *run, const lk_recorded_steps *steps) {
+	if (!steps->by_files || !steps->begin.count) return true;
+	int64_t now = lk_monotonic_ns() - run->head.monotonic_ns;
+	return 2 * (*lk_last(&steps->begin) - steps->begin.at[0]) >= now;
+}
+
 static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
 	struct so_far *most = context;
 	lk_recorded_run run;
@@ -106,7 +114,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 	if (status == LK_OK && loaded) {
 		bool wanted = most->rank < 0 || run.head.rank == most->rank, forked = run.head.root != 0;
 		int count = lk_record_count_steps(&steps);
-		if (forked && !talks_to_others(&run)) wanted = false;
+		if ((forked && !talks_to_others(&run)) || !are_sure(&run, &steps)) wanted = false;
 		bool more = forked == most->forked ? count > most->steps : count > 0 && most->forked;
 		if (wanted && more && lk_record_step_time(&steps, &most->step_s, err) == LK_OK) {
 			most->steps = count;

@@ -37,6 +37,22 @@ static uint64_t parse_setting_number(const char *text, uint64_t otherwise) {
 	return text && *text && !*end ? value : otherwise;
 }
 
+/* The rank that a launcher states; the first of these that is one counts. */
+static void read_launched_rank(void) {
+	static const char *const names[][2] = {{"RANK", "WORLD_SIZE"},
+	                                       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+	                                       {"PMI_RANK", "PMI_SIZE"},
+	                                       {"SLURM_PROCID", "SLURM_NTASKS"}};
+	lp_state.rank = -1;
+	for (size_t i = 0; i < sizeof names / sizeof *names && lp_state.rank < 0; i++) {
+		uint64_t rank = parse_setting_number(getenv(names[i][0]), UINT64_MAX),
+				 world = parse_setting_number(getenv(names[i][1]), 0);
+		if (rank >= world || world >= MOST_RANKS) continue;
+		lp_state.rank = (int)rank;
+		lp_state.world = (int)world;
+	}
+}
+
 __attribute__((constructor)) static void read_recorder_settings(void) {
 	lp_find_libc();
 	lp_overlay_is_active(); /* before the program opens anything: files open now were inherited */
@@ -53,13 +69,7 @@ __attribute__((constructor)) static void read_recorder_settings(void) {
 	lp_mode_read();
 	const char *marker = getenv("LOCKSTEP_RECORD_MARKER");
 	if (marker && strlen(marker) < sizeof lp_state.marker) strcpy(lp_state.marker, marker);
-	uint64_t rank = parse_setting_number(getenv("RANK"), UINT64_MAX),
-			 world = parse_setting_number(getenv("WORLD_SIZE"), 0);
-	lp_state.rank = -1;
-	if (rank < world && world < MOST_RANKS) {
-		lp_state.rank = (int)rank;
-		lp_state.world = (int)world;
-	}
+	read_launched_rank();
 	if (!lp_is_plugin && program && is_name_in_list(program, program_invocation_short_name))
 		lp_arm();
 }

@@ -4,13 +4,14 @@
  * by the period of what the program repeats; the first of these that has one:
  *
  *     the main thread's communication     which call, communicator, bytes
- *     messages to its busiest connection  their sizes (gloo)
+ *     messages to its busiest connection  their sizes (gloo); if all are alike, the pauses
+ *         between them
  *     the main thread's reads of pipes    (batches of loader processes)
  *     files that the main thread opens, reads and writes; calls that are all alike are steps by
- *         the pauses between them
+ *         the pauses between them, or each is one
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
- * as much as that of any other. Then every place where the tokens of one period occur in order is a
+ * as much as that of any other, in tokens; of files, in time: a program may first write its data. Then every place where the tokens of one period occur in order is a
  * step. Messages are sent by threads, so those of the next step may come in another order. A step
  * begins where the call before its first one ended. The stretch's first call is the first one of
  * the program's loop, so all ranks of a run begin alike. */
@@ -138,15 +139,20 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	return LK_OK;
 }
 
-/* Tokens in the longest stretch with this period; *where: its begin. */
-static size_t steps_longest(const uint64_t *token, size_t count, size_t period, size_t *where) {
+/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came, and
+ * the end: the stretch that takes most time; NULL: the one of most tokens. */
+static size_t steps_longest(const uint64_t *token, const int64_t *at, size_t count, size_t period,
+                            size_t *where) {
 	size_t best = 0, run = 0;
+	int64_t longest = 0;
 	for (size_t i = 0; i + period < count; i++) {
 		run = token[i] == token[i + period] ? run + 1 : 0;
-		if (run > best) {
-			best = run;
-			*where = i + 1 - run;
-		}
+		size_t begin = i + 1 - run;
+		int64_t took = at ? at[i + period + 1] - at[begin] : (int64_t)run;
+		if (!run || took <= longest) continue;
+		best = run;
+		longest = took;
+		*where = begin;
 	}
 	return best ? best + period : 0;
 }
@@ -181,11 +187,17 @@ struct repetition {
 	size_t period, where, covered; /* period 0: none found */
 };
 
-/* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL:
- * tokens in order. */
-static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count,
-                             struct repetition *out, lk_error *err) {
-	size_t best = 0, most = count / REPEATS;
+/* A stretch's time, or without times its tokens. */
+static double extent(const int64_t *at, size_t where, size_t covered) {
+	return at ? (double)(at[where + covered] - at[where]) : (double)covered;
+}
+
+/* The shortest period whose longest stretch covers nearly as much as that of any other, in tokens,
+ * or in time if `at` has it; `sum` NULL: tokens in order. */
+static lk_status find_period(const uint64_t *token, const uint64_t *sum, const int64_t *at,
+                             size_t count, struct repetition *out, lk_error *err) {
+	double best = 0;
+	size_t most = count / REPEATS;
 	if (most > LONGEST_PERIOD) most = LONGEST_PERIOD;
 	size_t *covered = calloc(most + 1, sizeof *covered), *where = calloc(most + 1, sizeof *where);
 	uint32_t *after = calloc(count + 1, sizeof *after);
@@ -193,12 +205,12 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 	lk_status status = covered && where && after ? LK_OK : lk_oom(err);
 	for (size_t p = 1; status == LK_OK && p <= most; p++) {
 		covered[p] = sum ? longest_unordered(sum, count, p, after, &where[p])
-		                 : steps_longest(token, count, p, &where[p]);
+		                 : steps_longest(token, at, count, p, &where[p]);
 		if (covered[p] < p * REPEATS) covered[p] = 0;
-		if (covered[p] > best) best = covered[p];
+		best = fmax(best, extent(at, where[p], covered[p]));
 	}
-	for (size_t p = 1; status == LK_OK && best && p <= most && !out->period; p++)
-		if ((double)covered[p] >= NEARLY * (double)best)
+	for (size_t p = 1; status == LK_OK && best > 0 && p <= most && !out->period; p++)
+		if (covered[p] && extent(at, where[p], covered[p]) >= NEARLY * best)
 			*out = (struct repetition){p, where[p], covered[p]};
 	free(covered);
 	free(where);
@@ -208,13 +220,13 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 
 /* Messages of several buckets overtake one another on a busy machine: if too much is out of order,
  * ignore the order. */
-static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count,
-                                 struct repetition *out, lk_error *err) {
+static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, const int64_t *at,
+                                 size_t count, struct repetition *out, lk_error *err) {
 	static const double ORDERLY = 0.75;
 	struct repetition unordered = {0, 0, 0};
-	LK_TRY(find_period(token, NULL, count, out, err));
+	LK_TRY(find_period(token, NULL, at, count, out, err));
 	if (sum && (double)out->covered < ORDERLY * (double)count)
-		LK_TRY(find_period(token, sum, count, &unordered, err));
+		LK_TRY(find_period(token, sum, NULL, count, &unordered, err));
 	if (unordered.covered > out->covered) *out = unordered;
 	return LK_OK;
 }
@@ -358,7 +370,14 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	return found;
 }
 
-/* Steps are batches of equally many calls, separated by long pauses. */
+/* Whether each call is a step of its own: pauses are long, and none is much shorter than most. */
+static bool are_apart(struct batches *batches, int64_t *pauses) {
+	static const int64_t LONG_NS = 1000000;
+	size_t n = batches->tokens->call.count - 1;
+	return pauses[n / 2] >= LONG_NS && 2 * pauses[n / 10] >= pauses[n / 2]; /* they are sorted */
+}
+
+/* Steps are batches of equally many calls, separated by long pauses, or single calls. */
 static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *tokens,
                            lk_recorded_steps *out, lk_error *err) {
 	size_t n = tokens->call.count;
@@ -372,6 +391,7 @@ static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *toke
 	int64_t *pauses = malloc(n * sizeof *pauses);
 	lk_status status = b.length && b.sorted && b.begin && pauses ? LK_OK : lk_oom(err);
 	int64_t pause = status == LK_OK ? best_pause(&b, pauses) : 0;
+	if (!pause && status == LK_OK && are_apart(&b, pauses)) pause = 1;
 	if (pause) part(&b, pause);
 	for (size_t i = 0; pause && status == LK_OK && i < b.count; i++)
 		if (b.length[i] == b.sorted[b.count / 2])
@@ -385,15 +405,28 @@ static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *toke
 
 /* ---- all ways ---- */
 
-static void keep_alike(struct tokens *tokens, uint64_t token) {
+/* Keep the tokens of a stretch with period 1, and equal ones after it. */
+static void keep_alike(struct tokens *tokens, const struct repetition *found) {
 	size_t kept = 0;
-	for (size_t i = 0; i < tokens->token.count; i++) {
+	uint64_t token = tokens->token.at[found->where];
+	for (size_t i = found->where; i < tokens->token.count; i++) {
 		if (tokens->token.at[i] != token) continue;
 		tokens->token.at[kept] = token;
 		tokens->call.at[kept] = tokens->call.at[i];
 		kept++;
 	}
 	tokens->token.count = tokens->call.count = kept;
+}
+
+/* When each of the first tokens began, and the next one, or the last call's end; NULL: no memory. */
+static int64_t *times_of(const lk_recorded_run *run, const struct tokens *tokens, size_t count) {
+	int64_t *at = malloc((count + 1) * sizeof *at);
+	for (size_t i = 0; at && i < count; i++)
+		at[i] = run->calls.at[tokens->call.at[i]].record.start_ns;
+	if (at && count < tokens->call.count)
+		at[count] = run->calls.at[tokens->call.at[count]].record.start_ns;
+	else if (at) at[count] = count ? run->calls.at[tokens->call.at[count - 1]].record.end_ns : 0;
+	return at;
 }
 
 static lk_status try_tokens(struct collector *collector, tokenizer tokenize, bool files,
@@ -406,17 +439,21 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	size_t looked = tokens->token.count < LOOKED_AT ? tokens->token.count : LOOKED_AT;
 	uint64_t *sum =
 		tokenize == steps_message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
-	lk_status status = tokenize != steps_message || sum ? LK_OK : lk_oom(err);
+	int64_t *at = files ? times_of(collector->run, tokens, looked) : NULL;
+	lk_status status =
+		(tokenize != steps_message || sum) && (!files || at) ? LK_OK : lk_oom(err);
 	if (looked && status == LK_OK)
-		status = find_repetition(tokens->token.at, sum, looked, &found, err);
-	if (found.period == 1 && files) {
-		keep_alike(tokens, tokens->token.at[found.where]);
+		status = find_repetition(tokens->token.at, sum, at, looked, &found, err);
+	if (found.period == 1 && status == LK_OK && (files || sum)) {
+		if (files) keep_alike(tokens, &found);
 		status = by_pauses(collector->run, tokens, out, err);
-	} else if (found.period && status == LK_OK) {
+	}
+	if (found.period && status == LK_OK && !out->begin.count && !(files && found.period == 1)) {
 		if (!files) out->calls = (uint32_t)found.period;
 		status = steps_mark(collector->run, tokens, sum, &found, out, err);
 	}
 	free(sum);
+	free(at);
 	return status;
 }
 
