@@ -338,6 +338,8 @@ static lk_status run_recorded_command(struct record_work *work, const lk_record_
 		return status;
 	}
 	status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
+	if (status == LK_OK && request->mode == LK_RECORD_MODE_AS_RANK)
+		status = lk_record_write_python(work->scratch.path, err);
 	if (status == LK_OK)
 		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, end, err);
 	if (status != LK_OK) {

@@ -142,9 +142,10 @@ lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err) {
  * agent, so that rank 0 asks it too, instead of serving one itself. */
 static lk_status set_store_address(const lk_store_server *store, lk_arena *arena,
                                    lk_record_settings *settings, lk_error *err) {
+	const char *port = lk_arena_printf(arena, "%d", lk_store_port(store));
 	LK_TRY(lk_record_set(settings, "MASTER_ADDR", "127.0.0.1", err));
-	LK_TRY(lk_record_set(settings, "MASTER_PORT",
-	                     lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_record_set(settings, "MASTER_PORT", port, err));
+	LK_TRY(lk_record_set(settings, "LOCKSTEP_RECORD_STORE", port, err)); /* programs set others */
 	LK_TRY(lk_record_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
 	return lk_record_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }

@@ -100,6 +100,7 @@ static lk_status add_mode_settings(const lk_record_request *request, const char 
 	                     lk_arena_printf(arena, "%d", request->ranks_per_node), err));
 	LK_TRY(
 		lk_record_set(out, "LOCKSTEP_RECORD_FILL", request->fill ? request->fill : "numbers", err));
+	LK_TRY(lk_record_set(out, "PYTHONPATH", lk_record_python_path(scratch, arena), err));
 	return be_alone_in_open_mpi(out, err);
 }
 
