@@ -97,6 +97,19 @@ static lk_status check_splits(const lk_record_request *request, lk_error *err) {
 	return LK_OK;
 }
 
+/* Refuse scripts that call other ranks for results, which no rule makes up. */
+static lk_status check_remote_calls(const lk_record_request *request, lk_error *err) {
+	for (int i = 0; i < request->words; i++) {
+		const char *path = request->command[i], *ending = strrchr(path, '.');
+		if (!ending || strcmp(ending, ".py") != 0 || !lk_file_contains(path, "init_rpc(")) continue;
+		lk_fail(err, LK_ERR_INPUT, path,
+		        "uses torch.distributed.rpc, whose calls run on other ranks and return their results");
+		return lk_hint(err, "an emulated rank has no others: record the job itself, without %s",
+		               request->ranks ? "--ranks" : "--as-rank");
+	}
+	return LK_OK;
+}
+
 static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (request->as_rank < 0 && !request->ranks) {
@@ -115,6 +128,7 @@ static lk_status check_emulated_request(const lk_record_request *request, lk_err
 		return lk_fail(err, LK_ERR_INPUT, "--mode null", "cannot be combined with --world");
 	LK_TRY(check_fill_rule(request->fill, err));
 	LK_TRY(check_splits(request, err));
+	LK_TRY(check_remote_calls(request, err));
 	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
 		        "starts other programs, but an emulated rank is a single process");
