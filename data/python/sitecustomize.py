@@ -1,10 +1,11 @@
-"""Loaded by Python before the program, in runs of `lockstep stalls` only: marks the steps of torch's DataLoader, gives
-its first batches again and again where that is asked, and, in the runs without communication, leaves out what
-torch.distributed would send.
+"""Loaded by Python before the program. In runs of `lockstep stalls` it marks the steps of torch's DataLoader, gives its
+first batches again and again where that is asked, and, in the runs without communication, leaves out what
+torch.distributed would send. In runs as an emulated rank it brings in lockstep_c10d.
 
 LOCKSTEP_LOADER_MARK=FILE    opened and closed before each batch is asked for: the recording's step marker
 LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as it is
-LOCKSTEP_RECORD_MODE=null    large collectives return at once, by the rule of docs/guide/record.md
+LOCKSTEP_RECORD_MODE=null       large collectives return at once, by the rule of docs/guide/record.md
+LOCKSTEP_RECORD_MODE=as-rank    the other ranks do not exist
 """
 import ctypes
 import functools
@@ -72,10 +73,10 @@ def change(module):
 
 # ---- communication ----
 
-def tell(name):
+def tell(name, *numbers):
     """Calls a function of the recording library, where it is loaded."""
     try:
-        getattr(ctypes.CDLL(None), name)()
+        getattr(ctypes.CDLL(None), name)(*numbers)
     except (AttributeError, OSError):
         pass
 
@@ -203,7 +204,7 @@ def change_collectives(module):
     def init_process_group(*args, **kwargs):
         result = begin(*args, **kwargs)
         if module.get_world_size() > 1:
-            tell("lockstep_probe_torch")
+            tell("lockstep_probe_torch", module.get_rank(), module.get_world_size())
         return result
 
     module.init_process_group = init_process_group
@@ -250,10 +251,25 @@ def change_data_parallel(module):
 
 # ---- all of it ----
 
+def as_rank(name):
+    """What lockstep_c10d changes; it needs a torch that is loaded, and has torch.distributed."""
+    def change_by_name(module):
+        try:
+            import lockstep_c10d
+        except ImportError:
+            return
+        lockstep_c10d.CHANGES[name](module)
+    return change_by_name
+
+
 CHANGES = {
     "torch.utils.data.dataloader": change,
     "torch.distributed.distributed_c10d": change_collectives,
     "torch.nn.parallel.distributed": change_data_parallel,
+} if os.environ.get("LOCKSTEP_RECORD_MODE") != "as-rank" else {
+    name: as_rank(name) for name in (
+        "torch.distributed", "torch.distributed.distributed_c10d", "torch.distributed.launcher.api",
+        "torch.distributed.rpc", "torch.multiprocessing.spawn")
 }
 
 

@@ -41,20 +41,3 @@ void lp_mode_read(void) {
 	lp_mode.node = parse_small_number(getenv("LOCKSTEP_RECORD_NODE"), 0);
 	if (fill && strlen(fill) < sizeof lp_mode.fill) strcpy(lp_mode.fill, fill);
 }
-
-/* ---- Python's torch, whose collectives are left out above any library
- * (data/python/sitecustomize.py) ---- */
-
-void lockstep_probe_torch(void);
-void lockstep_probe_left_out(void);
-
-/* Called when it has made a group of several ranks. */
-LP_EXPORT void lockstep_probe_torch(void) {
-	if (lp_state.on)
-		__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_TORCH, __ATOMIC_RELAXED);
-}
-
-/* Called when a collective is left out above its library. */
-LP_EXPORT void lockstep_probe_left_out(void) {
-	if (lp_state.on) __atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
-}

@@ -84,6 +84,8 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 					  "the cluster has %d %s, the job needs %d: more of the first kind are assumed",
 					  nodes, lk_noun(nodes, "node", "nodes"), work->result.nodes)));
 	bool across = work->result.nodes > 1, within = composer->ranks_per_node > 1;
+	if (composer->torch)
+		return add_compose_note(work, "times of gloo's messages are computed from link rates");
 	if (composer->mpi && ((across && !composer->messages.between.count) ||
 	                      (within && !composer->messages.inside.count)))
 		LK_TRY(add_compose_note(
@@ -337,7 +339,7 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 	if (contention) LK_TRY(add_compose_note(work, contention));
 	if (starts_collectives_early(&work->composer))
 		LK_TRY(add_compose_note(
-			work, work->composer.request->progress == LK_PROGRESS_CALLS
+			work, work->composer.progress == LK_PROGRESS_CALLS
 					  ? "non-blocking collectives progress only while the program waits for them; "
 						"at the range's lower end they always progress"
 					  : "non-blocking collectives progress concurrently with own work"));
@@ -393,7 +395,7 @@ static lk_status predict_composed_step(struct compose_work *work) {
 	lk_compose_contention(composer, &contention[0], &contention[1], &why);
 	find_step_spread(work, &least, &most);
 	lk_compose_slower usual = {1, sqrt(contention[0] * contention[1]), 1};
-	LK_TRY(lk_compose_graph(composer, composer->request->progress, usual, &graph));
+	LK_TRY(lk_compose_graph(composer, composer->progress, usual, &graph));
 	composed->operations = graph->ops.count;
 	lk_status status = time_repeated_steps(work, graph, FEW, &few);
 	if (status == LK_OK) status = time_repeated_steps(work, graph, MANY, &many);
@@ -407,7 +409,7 @@ static lk_status predict_composed_step(struct compose_work *work) {
 	least.computing = contention[0];
 	most.computing = contention[1];
 	LK_TRY(simulate_range_end(work, LK_PROGRESS_ALWAYS, least, &composed->low_s));
-	LK_TRY(simulate_range_end(work, composer->request->progress, most, &composed->high_s));
+	LK_TRY(simulate_range_end(work, composer->progress, most, &composed->high_s));
 	composed->low_s = fmin(composed->low_s, composed->step_s);
 	composed->high_s = fmax(composed->high_s, composed->step_s);
 	return note_assumptions(work, why);

@@ -168,6 +168,8 @@ typedef struct lk_composer {
 	lk_host_messages messages;
 	int ranks_per_node;
 	bool mpi, nccl, devices; /* the typical steps use them */
+	bool torch;              /* the calls are of torch.distributed on the host: gloo's */
+	int progress;            /* the request's; gloo always progresses, in threads of its own */
 	lk_error *err;
 } lk_composer;
 

@@ -26,6 +26,8 @@ static lk_status note_device_use(lk_composer *composer, const lk_emulated_rank *
 		if (item->device) composer->devices = true;
 		else *(item->part == LK_PART_ENQUEUE ? &composer->nccl : &composer->mpi) = true;
 	}
+	composer->torch |= (rank->run.head.seen & LK_RECORDED_TORCH) && composer->mpi;
+	composer->progress = composer->torch ? LK_PROGRESS_ALWAYS : composer->request->progress;
 	if (!step->untimed || step->device_ns > 0) return LK_OK;
 	lk_fail(composer->err, LK_ERR_INPUT, rank->path, "has no times of the work on its device");
 	return lk_hint(composer->err, "record with --cuda events (the default) or --cuda cupti");

@@ -76,6 +76,14 @@ static double collective_turns(const lk_composer *composer, lk_coll_kind kind,
 	                   turns_on_cores(device, each));
 }
 
+/* Messages of MPI may have been measured, those of gloo are not. */
+static double host_collective_s(const lk_composer *composer, lk_coll_kind kind,
+                                const lk_group_shape *shape, double bytes, bool after_another) {
+	if (composer->torch) return lk_host_collective(LK_HOST_GLOO, kind, shape, bytes).seconds;
+	return lk_host_collective_measured(&composer->messages, kind, shape, bytes, after_another)
+	    .seconds;
+}
+
 double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
                                const int32_t *ranks, int32_t size, bool after_another) {
 	/* a barrier, or a collective without bytes, is an empty all-reduce */
@@ -83,9 +91,7 @@ double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_it
 	if (size < 2) return 0;
 	lk_group_shape shape = group_shape_of(composer, ranks, size);
 	lk_coll_kind kind = collective_kind_of(item->what);
-	double alone =
-		lk_host_collective_measured(&composer->messages, kind, &shape, bytes, after_another)
-			.seconds;
+	double alone = host_collective_s(composer, kind, &shape, bytes, after_another);
 	return alone * collective_turns(composer, kind, &shape);
 }
 
@@ -94,9 +100,7 @@ double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t t
 	int32_t pair[2] = {from, to};
 	lk_group_shape shape = group_shape_of(composer, pair, 2);
 	shape.sharing = 1;
-	return lk_host_collective_measured(&composer->messages, LK_COLL_SENDRECV, &shape,
-	                                   fmax(bytes, 1), false)
-	    .seconds;
+	return host_collective_s(composer, LK_COLL_SENDRECV, &shape, fmax(bytes, 1), false);
 }
 
 double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *item,

@@ -287,7 +287,7 @@ static const char *explain_missing_steps(struct record_work *work,
                                          const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
 	if (request->mode == LK_RECORD_MODE_NULL && null_mode_saw_sockets(work))
-		return "null mode does not work for communication over sockets (gloo): where one "
+		return "null mode does not work for communication over sockets (gloo without PyTorch): where one "
 			   "collective ends and the next begins cannot be seen there, so that ranks could not "
 			   "skip the same ones; nothing was left out";
 	uint64_t dropped = 0, comms = 0;
@@ -338,6 +338,8 @@ static lk_status run_recorded_command(struct record_work *work, const lk_record_
 		return status;
 	}
 	status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
+	if (status == LK_OK && request->mode != LK_RECORD_MODE_RECORD)
+		status = lk_record_write_python(work->scratch.path, err);
 	if (status == LK_OK)
 		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, end, err);
 	if (status != LK_OK) {

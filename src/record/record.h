@@ -6,6 +6,7 @@
  *     record_steps.c      the recordings of a folder, and their steps so far
  *     record_run.c        the command in a process group: start, limits, end
  *     record_scratch.c    the folder for an overlaid run's writes
+ *     record_python.c     modules that Python loads before the program
  *     record_emulated.c   the command as one emulated rank after another
  *     record.c            lk_record: the request and its answer */
 #ifndef LK_RECORD_RECORD_H
@@ -122,6 +123,16 @@ lk_status lk_record_find_escapes(lk_record_scratch *scratch, const char *folder,
                                  lk_error *err);
 void lk_record_scratch_remove(lk_record_scratch *scratch); /* unless the user named it */
 void lk_record_scratch_free(lk_record_scratch *scratch);
+
+/* ---- record_python.c ---- */
+
+/* Create a file that only this user can read. */
+lk_status lk_record_write_private(const char *folder, const char *name, const char *text,
+                                  size_t size, lk_error *err);
+/* Write the modules into a new folder FOLDER/python. */
+lk_status lk_record_write_python(const char *folder, lk_error *err);
+/* PYTHONPATH with FOLDER/python before what is in it; NULL: no memory. */
+const char *lk_record_python_path(const char *folder, lk_arena *arena);
 
 /* ---- record_emulated.c ---- */
 

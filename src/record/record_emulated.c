@@ -97,6 +97,19 @@ static lk_status check_splits(const lk_record_request *request, lk_error *err) {
 	return LK_OK;
 }
 
+/* Refuse scripts that call other ranks for results, which no rule makes up. */
+static lk_status check_remote_calls(const lk_record_request *request, lk_error *err) {
+	for (int i = 0; i < request->words; i++) {
+		const char *path = request->command[i], *ending = strrchr(path, '.');
+		if (!ending || strcmp(ending, ".py") != 0 || !lk_file_contains(path, "init_rpc(")) continue;
+		lk_fail(err, LK_ERR_INPUT, path,
+		        "uses torch.distributed.rpc, whose calls run on other ranks and return their results");
+		return lk_hint(err, "an emulated rank has no others: record the job itself, without %s",
+		               request->ranks ? "--ranks" : "--as-rank");
+	}
+	return LK_OK;
+}
+
 static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (request->as_rank < 0 && !request->ranks) {
@@ -115,6 +128,7 @@ static lk_status check_emulated_request(const lk_record_request *request, lk_err
 		return lk_fail(err, LK_ERR_INPUT, "--mode null", "cannot be combined with --world");
 	LK_TRY(check_fill_rule(request->fill, err));
 	LK_TRY(check_splits(request, err));
+	LK_TRY(check_remote_calls(request, err));
 	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
 		        "starts other programs, but an emulated rank is a single process");
@@ -142,9 +156,10 @@ lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err) {
  * agent, so that rank 0 asks it too, instead of serving one itself. */
 static lk_status set_store_address(const lk_store_server *store, lk_arena *arena,
                                    lk_record_settings *settings, lk_error *err) {
+	const char *port = lk_arena_printf(arena, "%d", lk_store_port(store));
 	LK_TRY(lk_record_set(settings, "MASTER_ADDR", "127.0.0.1", err));
-	LK_TRY(lk_record_set(settings, "MASTER_PORT",
-	                     lk_arena_printf(arena, "%d", lk_store_port(store)), err));
+	LK_TRY(lk_record_set(settings, "MASTER_PORT", port, err));
+	LK_TRY(lk_record_set(settings, "LOCKSTEP_RECORD_STORE", port, err)); /* programs set others */
 	LK_TRY(lk_record_set(settings, "TORCHELASTIC_RESTART_COUNT", "0", err));
 	return lk_record_set(settings, "TORCHELASTIC_USE_AGENT_STORE", "True", err);
 }

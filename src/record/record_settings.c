@@ -91,6 +91,8 @@ static lk_status add_mode_settings(const lk_record_request *request, const char 
 	if (*scratch) LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_SCRATCH", scratch, err));
 	if (*scratch)
 		LK_TRY(lk_record_set(out, "TMPDIR", lk_arena_printf(arena, "%s/tmp", scratch), err));
+	if (request->mode != LK_RECORD_MODE_RECORD)
+		LK_TRY(lk_record_set(out, "PYTHONPATH", lk_record_python_path(scratch, arena), err));
 	if (request->mode != LK_RECORD_MODE_AS_RANK) return LK_OK;
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_RANK",
 	                     lk_arena_printf(arena, "%d", request->as_rank), err));

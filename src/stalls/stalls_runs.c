@@ -34,19 +34,6 @@ static void remove_run_folder(const char *folder) {
 	nftw(folder, remove_run_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static lk_status write_private_file(const char *folder, const char *name, const char *text,
-                                    size_t size, lk_error *err) {
-	char path[PATH_MAX + 64];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	ssize_t put = fd >= 0 ? write(fd, text, size) : -1;
-	int code = errno;
-	if (fd >= 0) close(fd);
-	return put == (ssize_t)size
-	           ? LK_OK
-	           : lk_fail(err, LK_ERR_IO, path, "cannot be written: %s", strerror(code));
-}
-
 static lk_status make_private_folder(lk_stalls_runner *runner, lk_error *err) {
 	const char *kept = runner->request->out, *temporary = getenv("TMPDIR");
 	if (!kept) {
@@ -62,15 +49,9 @@ static lk_status make_private_folder(lk_stalls_runner *runner, lk_error *err) {
 	return lk_hint(err, "--out must name a folder that does not exist yet");
 }
 
-static lk_status add_python_module(lk_stalls_runner *runner, lk_error *err) {
-	char folder[PATH_MAX + 16];
-	size_t size;
-	const char *module = lk_data_file("python/sitecustomize.py", &size);
-	snprintf(folder, sizeof folder, "%s/python", runner->folder);
-	if (mkdir(folder, 0700) != 0)
-		return lk_fail(err, LK_ERR_IO, folder, "cannot be made: %s", strerror(errno));
-	LK_TRY(write_private_file(folder, "sitecustomize.py", module, size, err));
-	LK_TRY(write_private_file(folder, LK_BATCH_MARK, "", 0, err));
+static lk_status add_python_modules(lk_stalls_runner *runner, lk_error *err) {
+	LK_TRY(lk_record_write_python(runner->folder, err));
+	LK_TRY(lk_record_write_private(runner->folder, "python/" LK_BATCH_MARK, "", 0, err));
 	if (!runner->marker) runner->marker = "open:" LK_BATCH_MARK;
 	return LK_OK;
 }
@@ -153,7 +134,7 @@ lk_status lk_stalls_runner_open(const lk_stalls_request *request, lk_arena *aren
 	out->python = program && strncmp(program, "python", 6) == 0;
 	LK_TRY(request->one ? split_one_command(out, err) : derive_one_process(out, err));
 	LK_TRY(make_private_folder(out, err));
-	return out->python ? add_python_module(out, err) : LK_OK;
+	return out->python ? add_python_modules(out, err) : LK_OK;
 }
 
 void lk_stalls_runner_close(lk_stalls_runner *runner) {
@@ -178,10 +159,9 @@ const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_confi
 static lk_status python_settings_of(lk_stalls_runner *runner, bool ready, const char *out[4],
                                     lk_error *err) {
 	int n = 0;
-	const char *before = getenv("PYTHONPATH");
 	if (runner->python) {
-		out[n++] = lk_arena_printf(runner->arena, "PYTHONPATH=%s/python%s%s", runner->folder,
-		                           before ? ":" : "", before ? before : "");
+		const char *path = lk_record_python_path(runner->folder, runner->arena);
+		out[n++] = path ? lk_arena_printf(runner->arena, "PYTHONPATH=%s", path) : NULL;
 		out[n++] = lk_arena_printf(runner->arena, "LOCKSTEP_LOADER_MARK=%s/python/" LK_BATCH_MARK,
 		                           runner->folder);
 		if (ready)
