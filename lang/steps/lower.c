@@ -56,6 +56,7 @@ static lk_status lower_add(lc_lowering *lowering, lk_op op, const char *name, ui
 	op.join = lowering->join;
 	op.deps = lowering->deps;
 	op.dep_count = lowering->dep_count;
+	if (!lk_op_is_comm(op.kind) || !lowering->last) op.pieces = lowering->pieces;
 	if (++lowering->ops > MOST_OPS) {
 		lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
 		        "more than %d operations to simulate", MOST_OPS);
@@ -191,14 +192,19 @@ static lk_status lower_message_bytes(const lc_lowering *lowering, int v, int64_t
 		item, out);
 }
 
-static lk_status lower_collective(lc_lowering *lowering, int v, double bytes, const char *name,
-                                  struct ends *out) {
+static lk_status lower_collective_as(lc_lowering *lowering, lk_op_kind kind, int v, double bytes,
+                                     const char *name, struct ends *out) {
 	const lc_node *value = lc_node_at(lowering->p, v);
-	lk_op op = {
-		.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
+	lk_op op = {.kind = (uint8_t)kind, .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
 	if (!in_group(lowering, value->axis, &op)) return LK_OK;
 	if (value->op == LC_PERMUTE) return lower_exchange(lowering, value, bytes, name, out);
 	return lower_add(lowering, op, name, axis_streams[value->axis], out);
+}
+
+static lk_status lower_collective(lc_lowering *lowering, int v, double bytes, const char *name,
+                                  struct ends *out) {
+	return lower_collective_as(lowering, graph_kind(lc_node_at(lowering->p, v)), v, bytes, name,
+	                           out);
 }
 
 /* ---- steps ---- */
@@ -232,7 +238,7 @@ static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_
 
 static lk_status lower_map(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
+		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32, .flags = LK_OP_LISTED};
 		double *known = &lowering->pass[step->values.at[step->values.count - 1]];
 		if (step->list < 0 && *known > 0) op.bytes = *known;
 		else
@@ -269,34 +275,52 @@ static lk_status lower_comm(lc_lowering *lowering, const lc_step *step, struct e
 	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
 }
 
-static lk_status lower_list_messages(lc_lowering *lowering, const lc_step *step, int v,
+/* The messages of value v; `back`, if not negative, is a gather that the same kernel does as the
+ * second half of an all-reduce. */
+static lk_status lower_list_messages(lc_lowering *lowering, const lc_step *step, int v, int back,
                                      struct ends *out) {
-	double sum = 0, bytes;
+	double sum = 0, bytes, returned;
+	lk_op_kind kind = back < 0 ? graph_kind(lc_node_at(lowering->p, v)) : LK_OP_ALLREDUCE;
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
+		if (back >= 0) {
+			LK_TRY(lower_message_bytes(lowering, back, i, &returned));
+			bytes = (bytes + returned) / 2;
+		}
 		if (sum > 0 && sum + bytes > (double)step->bucket) {
-			LK_TRY(lower_collective(lowering, v, sum, step->name, NULL));
+			LK_TRY(lower_collective_as(lowering, kind, v, sum, step->name, NULL));
 			sum = 0;
 		}
 		sum += bytes;
 	}
-	return lower_collective(lowering, v, sum, step->name, out);
+	return lower_collective_as(lowering, kind, v, sum, step->name, out);
 }
 
-/* The pass overlaps with the reduce-scatter; gathers follow both, or overlap with a pass without
- * reduce-scatter. */
+/* Whether one kernel reduces, computes on what it has reduced and hands the results round, by any
+ * of the algorithms of an all-reduce: on GPUs, for the first of the gathers. */
+static bool lower_is_allreduce(const lc_lowering *lowering, const lc_step *step) {
+	return !lowering->hosts && step->scatter >= 0 && step->gathers.count > 0 &&
+	       lc_node_at(lowering->p, step->scatter)->axis ==
+	           lc_node_at(lowering->p, step->gathers.at[0])->axis;
+}
+
+/* The pass overlaps with the reduce-scatter, or the all-reduce that it is a part of; other gathers
+ * follow both, or overlap with a pass without reduce-scatter. */
 static lk_status lower_ring(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;
+	int gathered = lower_is_allreduce(lowering, step);
 	lower_side_by_side(lowering, &w);
-	if (step->scatter >= 0) LK_TRY(lower_list_messages(lowering, step, step->scatter, &first));
+	if (step->scatter >= 0)
+		LK_TRY(lower_list_messages(lowering, step, step->scatter,
+		                           gathered ? step->gathers.at[0] : -1, &first));
 	LK_TRY(lower_map(lowering, step, &first));
-	if (step->scatter >= 0 && step->gathers.count) {
+	if (step->scatter >= 0 && step->gathers.count > gathered) {
 		lowering->deps = first.at;
 		lowering->dep_count = (uint32_t)first.count;
 	} else *out = first;
-	for (int k = 0; k < step->gathers.count; k++)
-		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], out));
+	for (int k = gathered; k < step->gathers.count; k++)
+		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], -1, out));
 	if (out->count == 0) *out = first; /* on one rank nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
@@ -322,7 +346,7 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
 	if (cut == value->rank - 1) chunked = &op->n;
 	else if (cut < value->rank - 2 && b->rank > 2) chunked = &op->batch;
 	else chunked = &op->m;
-	*chunked = *chunked * lowering->share > 1 ? *chunked * lowering->share : 1;
+	if (lowering->hosts) *chunked = fmax(1, *chunked * lowering->share);
 	return LK_OK;
 }
 
@@ -333,7 +357,7 @@ static lk_status lower_conv(lc_lowering *lowering, const lc_node *value, int64_t
 	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
-	op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share;
+	op->m = (double)e[0] * (double)e[2] * (double)e[3] * (lowering->hosts ? lowering->share : 1);
 	op->n = (double)e[1];
 	op->k = (double)w[1] * (double)w[2] * (double)w[3];
 	return LK_OK;
@@ -350,13 +374,14 @@ static lk_status lower_contract(lc_lowering *lowering, const lc_step *step, stru
 		LK_TRY(lc_lower_value_bytes(lowering, value->in[0], i, &a));
 		LK_TRY(lc_lower_value_bytes(lowering, value->in[1], i, &b));
 		LK_TRY(lc_lower_value_bytes(lowering, v, i, &c));
-		/* every chunk reads an operand that is not cut whole */
-		if (cut == value->rank - 1) a /= lowering->share;
+		/* every chunk that is a product of its own reads an operand that is not cut whole */
+		if (!lowering->hosts) /* one kernel */;
+		else if (cut == value->rank - 1) a /= lowering->share;
 		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)
 			b /= lowering->share;
 		op.bytes = a + b + c;
-		op.flops = 2 * op.batch * op.m * op.n * op.k;
+		op.flops = 2 * op.batch * op.m * op.n * op.k * (lowering->hosts ? 1 : lowering->share);
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
@@ -437,6 +462,7 @@ static lk_status lower_chunk(lc_lowering *lowering, const lc_step *step, int i, 
 	lowering->join = 0;
 	lowering->compute = compute_streams[i % COMPUTE_STREAMS];
 	if (step->list >= 0) lowering->item = k;
+	lowering->last = k == chunks - 1;
 	lk_status status = lower_simple(lowering, part, own);
 	if (own->count == 0) /* nothing to do here: later parts wait for what this one waits for */
 		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
@@ -463,7 +489,8 @@ static int64_t chunks_of(const lc_lowering *lowering, const lc_step *step) {
 	return lowering->chunks;
 }
 
-/* Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
+/* On GPUs the chunks of a part are tiles of one kernel, which waits for flags of the tiles that it
+ * reads; on hosts each is a call. Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
  * another one that could go. */
 static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
@@ -474,12 +501,14 @@ static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	if (!done) return lk_oom(lowering->err);
 	uint32_t entry = wait_for_all(lowering);
 	if (step->list < 0) lowering->share = 1.0 / (double)chunks;
+	if (step->list < 0 && !lowering->hosts && chunks > 1) lowering->pieces = (double)chunks;
 	lk_status status = LK_OK;
 	for (int64_t wave = 0; wave < chunks + parts - 1; wave++)
 		for (int i = (int)parts - 1; i >= 0 && status == LK_OK; i--)
 			if (wave >= i && wave - i < chunks)
 				status = lower_chunk(lowering, step, i, wave - i, chunks, entry, done);
 	lowering->share = 1;
+	lowering->pieces = 0;
 	return status;
 }
 
@@ -597,12 +626,13 @@ static lk_status steps_lower(lc_lowering *lowering) {
 	return LK_OK;
 }
 
-lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
-                   lk_error *err) {
+lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, bool hosts,
+                   lk_graph **out, lk_error *err) {
 	lc_lowering l = {.steps = steps,
 	                 .p = steps->p,
 	                 .sizes = sizes,
 	                 .chunks = chunks > 0 ? chunks : LC_CHUNKS,
+	                 .hosts = hosts,
 	                 .err = err};
 	*out = NULL;
 	if (lc_ranks(l.p, sizes) > LC_RANKS)
