@@ -14,7 +14,7 @@ static lk_status graph_of_program(const lc_program *rewritten, const lc_program 
 		sizes = &refined;
 	}
 	if (status == LK_OK) status = lc_steps_make(rewritten, &steps, err);
-	if (status == LK_OK) status = lc_lower(steps, sizes, 0, out, err);
+	if (status == LK_OK) status = lc_lower(steps, sizes, 0, false, out, err);
 	lc_steps_free(steps);
 	if (sizes == &refined) lc_sizes_free(&refined);
 	return status;

@@ -13,6 +13,7 @@ struct overlapper {
 	const lc_directive *d;
 	uint8_t *set, *part; /* part: 1 + the word that names a value */
 	int *stem;           /* [values] link towards the last member of its connected group */
+	int *newest;         /* [bundles] for find_stems: the pass' last value so far */
 	int *dims;
 };
 
@@ -55,27 +56,35 @@ static lk_status check_passes(const struct overlapper *overlapper, lk_error *err
 	return LK_OK;
 }
 
+/* The last member of the value's group; shortens the way to it. */
 static int root_of(const struct overlapper *overlapper, int id) {
-	while (overlapper->stem[id] != id) id = overlapper->stem[id];
+	int *stem = overlapper->stem;
+	for (; stem[id] != id; id = stem[id]) stem[id] = stem[stem[id]];
 	return id;
 }
 
-/* Whether two values are made together: in one pass, or by one attention. */
-static bool made_together(const lc_node *a, const lc_node *b) {
-	return (a->fuse >= 0 && a->fuse == b->fuse) || lc_attend_siblings(a, b);
+static void join_stems(struct overlapper *overlapper, int a, int b) {
+	a = root_of(overlapper, a);
+	b = root_of(overlapper, b);
+	overlapper->stem[a < b ? a : b] = a < b ? b : a;
 }
 
-/* Connect values that feed each other or are made together. */
+/* Connect values that feed each other or are made together: in one pass, or by one attention. */
 static void find_stems(struct overlapper *overlapper) {
+	for (size_t b = 0; b < overlapper->p->bundles.count; b++) overlapper->newest[b] = -1;
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
+		const lc_node *node = lc_node_at(overlapper->p, i);
 		overlapper->stem[i] = i;
-		for (int k = 0; k < lc_node_at(overlapper->p, i)->inputs && overlapper->set[i]; k++)
-			if (overlapper->set[lc_node_at(overlapper->p, i)->in[k]])
-				overlapper->stem[root_of(overlapper, lc_node_at(overlapper->p, i)->in[k])] = i;
-		for (int k = 0; k < i && overlapper->set[i]; k++)
-			if (overlapper->set[k] &&
-			    made_together(lc_node_at(overlapper->p, k), lc_node_at(overlapper->p, i)))
-				overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
+		if (!overlapper->set[i]) continue;
+		for (int k = 0; k < node->inputs; k++)
+			if (overlapper->set[node->in[k]]) join_stems(overlapper, node->in[k], i);
+		for (int k = 0; lc_ops[node->op].family == LC_ATTEND && k < i; k++)
+			if (overlapper->set[k] && lc_attend_siblings(lc_node_at(overlapper->p, k), node))
+				join_stems(overlapper, k, i);
+		if (node->fuse < 0) continue;
+		if (overlapper->newest[node->fuse] >= 0)
+			join_stems(overlapper, overlapper->newest[node->fuse], i);
+		overlapper->newest[node->fuse] = i;
 	}
 }
 
@@ -173,8 +182,10 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 	                       .part = lc_new_set(program, &arena)};
 	o.dims = LK_ARRAY(&arena, int, program->nodes.count);
 	o.stem = LK_ARRAY(&arena, int, program->nodes.count);
-	lk_status status =
-		o.set && o.part && o.dims && o.stem ? overlap_check(&o, &arena, err) : lk_oom(err);
+	o.newest = LK_ARRAY(&arena, int, program->bundles.count + 1);
+	lk_status status = o.set && o.part && o.dims && o.stem && o.newest
+	                       ? overlap_check(&o, &arena, err)
+	                       : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, o.set, out, err);
 	lk_arena_free(&arena);
 	return status;
@@ -225,8 +236,9 @@ lk_status lc_check_sides(const lc_program *program, const lc_directive *directiv
 	struct overlapper o = {.p = program,
 	                       .d = directive,
 	                       .set = lc_new_set(program, &arena),
-	                       .stem = LK_ARRAY(&arena, int, program->nodes.count)};
-	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
+	                       .stem = LK_ARRAY(&arena, int, program->nodes.count),
+	                       .newest = LK_ARRAY(&arena, int, program->bundles.count + 1)};
+	lk_status status = o.set && o.stem && o.newest ? LK_OK : lk_oom(err);
 	for (int b = 0; status == LK_OK && b < (int)program->bundles.count; b++) {
 		if (program->bundles.at[b].kind != LC_OVERLAP) continue;
 		for (int i = 0; i < lc_node_count(o.p); i++) o.set[i] = lc_node_at(o.p, i)->overlap == b;

@@ -56,6 +56,7 @@ static lk_status lower_add(lc_lowering *lowering, lk_op op, const char *name, ui
 	op.join = lowering->join;
 	op.deps = lowering->deps;
 	op.dep_count = lowering->dep_count;
+	if (!lk_op_is_comm(op.kind) || !lowering->last) op.pieces = lowering->pieces;
 	if (++lowering->ops > MOST_OPS) {
 		lk_fail(lowering->err, LK_ERR_INPUT, lowering->p->name,
 		        "more than %d operations to simulate", MOST_OPS);
@@ -192,17 +193,21 @@ static lk_status lower_message_bytes(const lc_lowering *lowering, int v, int64_t
 		item, out);
 }
 
-static lk_status lower_collective(lc_lowering *lowering, int v, double bytes, const char *name,
-                                  struct ends *out) {
+static lk_status lower_collective(lc_lowering *lowering, lk_op_kind kind, int v, double bytes,
+                                  const char *name, struct ends *out) {
 	const lc_node *value = lc_node_at(lowering->p, v);
-	lk_op op = {
-		.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
+	lk_op op = {.kind = (uint8_t)kind, .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
 	if (!in_group(lowering, value->axis, &op)) return LK_OK;
 	if (value->op == LC_PERMUTE) return lower_exchange(lowering, value, bytes, name, out);
 	return lower_add(lowering, op, name, axis_streams[value->axis], out);
 }
 
 /* ---- steps ---- */
+
+/* Of a product's dims a chunk has its share where it is a call; a piece of a kernel has them all. */
+static double share_of_dims(const lc_lowering *lowering) {
+	return lowering->hosts ? lowering->share : 1;
+}
 
 /* The tensors of a step's list, or a chunk's single one; one without a list. */
 static int64_t items_begin(const lc_lowering *lowering, const lc_step *step) {
@@ -233,12 +238,13 @@ static lk_status lower_cycles(lc_lowering *lowering, const lc_step *step, int64_
 
 /* One pass, over all tensors of a list. */
 static lk_status lower_map(lc_lowering *lowering, const lc_step *step, struct ends *out) {
-	lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
+	lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32, .flags = LK_OP_LISTED};
 	double *known = &lowering->pass[step->values.at[step->values.count - 1]];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		double bytes, cycles;
 		if (step->list < 0 && *known > 0) bytes = *known;
-		else LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &bytes, lowering->err));
+		else
+			LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &bytes, lowering->err));
 		*known = bytes;
 		LK_TRY(lower_cycles(lowering, step, i, &cycles));
 		op.bytes += bytes * lowering->share;
@@ -256,47 +262,65 @@ static bool cuts_across(const lc_program *program, const lc_node *node) {
 	        (node->op == LC_ALLTOALL && lc_dim_across(program, value->dim[node->e]) >= 0));
 }
 
-/* Join messages: of a list all tensors, of a bucket as many as fill it, and at least one. */
+/* Join messages: of a list all tensors, of a bucket as many as fill it, and at least one. `back`, if
+ * not negative, is a gather that the same kernel does as the second half of an all-reduce. */
 static lk_status lower_join(lc_lowering *lowering, const lc_step *step, const int *values,
-                            int count, struct ends *out) {
-	double sum = 0, bytes;
+                            int count, int back, struct ends *out) {
+	double sum = 0, bytes, returned;
 	int last = -1;
+	lk_op_kind kind = LK_OP_ALLREDUCE;
 	for (int k = 0; k < count; k++) {
 		const lc_node *node = lc_node_at(lowering->p, values[k]);
 		if (lc_ops[node->op].family != LC_COMM) continue; /* the update that it writes */
 		bool one = !step->bucket || cuts_across(lowering->p, node);
 		for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 			LK_TRY(lower_message_bytes(lowering, values[k], i, &bytes));
+			if (back >= 0) {
+				LK_TRY(lower_message_bytes(lowering, back, i, &returned));
+				bytes = (bytes + returned) / 2;
+			}
 			bool joins = one && i > items_begin(lowering, step);
 			if (last >= 0 && !joins && sum + bytes > (double)step->bucket) {
-				LK_TRY(lower_collective(lowering, last, sum, step->name, NULL));
+				LK_TRY(lower_collective(lowering, kind, last, sum, step->name, NULL));
 				sum = 0;
 			}
 			sum += bytes;
 			last = values[k];
+			if (back < 0) kind = graph_kind(node);
 		}
 	}
-	return last >= 0 ? lower_collective(lowering, last, sum, step->name, out) : LK_OK;
+	return last >= 0 ? lower_collective(lowering, kind, last, sum, step->name, out) : LK_OK;
 }
 
 static lk_status lower_comm(lc_lowering *lowering, const lc_step *step, struct ends *out) {
-	return lower_join(lowering, step, step->values.at, step->values.count, out);
+	return lower_join(lowering, step, step->values.at, step->values.count, -1, out);
 }
 
-/* The pass overlaps with the reduce-scatter; gathers follow both, or overlap with a pass without
- * reduce-scatter. */
+/* Whether one kernel reduces, computes on what it has reduced and hands the results round, by any
+ * of the algorithms of an all-reduce: on GPUs, for the first of the gathers. */
+static bool lower_is_allreduce(const lc_lowering *lowering, const lc_step *step) {
+	return !lowering->hosts && step->scatter >= 0 && step->gathers.count > 0 &&
+	       lc_node_at(lowering->p, step->scatter)->axis ==
+	           lc_node_at(lowering->p, step->gathers.at[0])->axis;
+}
+
+/* The pass overlaps with the reduce-scatter, or the all-reduce that it is a part of; other gathers
+ * follow both, or overlap with a pass without reduce-scatter. */
 static lk_status lower_ring(lc_lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;
+	int gathered = lower_is_allreduce(lowering, step);
 	lower_side_by_side(lowering, &w);
-	if (step->scatter >= 0) LK_TRY(lower_join(lowering, step, &step->scatter, 1, &first));
+	if (step->scatter >= 0)
+		LK_TRY(lower_join(lowering, step, &step->scatter, 1, gathered ? step->gathers.at[0] : -1,
+		                  &first));
 	LK_TRY(lower_map(lowering, step, &first));
-	if (step->scatter >= 0 && step->gathers.count) {
+	if (step->scatter >= 0 && step->gathers.count > gathered) {
 		lowering->deps = first.at;
 		lowering->dep_count = (uint32_t)first.count;
 	} else *out = first;
-	for (int k = 0; k < step->gathers.count; k++)
-		LK_TRY(lower_join(lowering, step, &step->gathers.at[k], 1, out));
+	for (int k = gathered; k < step->gathers.count; k++)
+		LK_TRY(lower_join(lowering, step, &step->gathers.at[k], 1, -1, out));
 	if (out->count == 0) *out = first; /* on one rank nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
@@ -322,7 +346,7 @@ static lk_status lower_matmul(lc_lowering *lowering, const lc_node *value, int64
 	if (cut == value->rank - 1) chunked = &op->n;
 	else if (cut < value->rank - 2 && b->rank > 2) chunked = &op->batch;
 	else chunked = &op->m;
-	*chunked = *chunked * lowering->share > 1 ? *chunked * lowering->share : 1;
+	if (lowering->hosts) *chunked = fmax(1, *chunked * lowering->share);
 	return LK_OK;
 }
 
@@ -333,7 +357,7 @@ static lk_status lower_conv(lc_lowering *lowering, const lc_node *value, int64_t
 	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
-	op->m = e[0] * e[2] * e[3] * lowering->share;
+	op->m = e[0] * e[2] * e[3] * share_of_dims(lowering);
 	op->n = e[1];
 	op->k = w[1] * w[2] * w[3];
 	return LK_OK;
@@ -350,13 +374,15 @@ static lk_status lower_contract(lc_lowering *lowering, const lc_step *step, stru
 		LK_TRY(lc_lower_value_bytes(lowering, value->in[0], i, &a));
 		LK_TRY(lc_lower_value_bytes(lowering, value->in[1], i, &b));
 		LK_TRY(lc_lower_value_bytes(lowering, v, i, &c));
-		/* every chunk reads an operand that is not cut whole */
-		if (cut == value->rank - 1) a /= lowering->share;
+		/* every chunk that is a product of its own reads an operand that is not cut whole */
+		if (!lowering->hosts) /* one kernel */
+			;
+		else if (cut == value->rank - 1) a /= lowering->share;
 		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)
 			b /= lowering->share;
 		op.bytes = a + b + c;
-		op.flops = 2 * op.batch * op.m * op.n * op.k;
+		op.flops = 2 * op.batch * op.m * op.n * op.k * lowering->share / share_of_dims(lowering);
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
@@ -394,17 +420,20 @@ static lk_status lower_attend(lc_lowering *lowering, const lc_step *step, struct
 		            .dtype = (uint8_t)dtype_of(q),
 		            .flags = node->causal && !node->part ? LK_OP_CAUSAL : 0,
 		            .window = node->window};
-		int64_t rows[LC_RANK], keys[LC_RANK];
+		double rows[LC_RANK], keys[LC_RANK];
 		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, q, i, rows, lowering->err));
-		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes,
-		                        lc_node_at(lowering->p, node->in[1]), i, keys, lowering->err));
-		op.m = (double)rows[q->rank - 2];
-		op.n = (double)keys[q->rank - 2];
-		op.k = (double)rows[q->rank - 1];
-		op.batch = lowering->share;
-		for (int d = 0; d < q->rank - 2; d++) op.batch *= (double)rows[d];
+		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, lc_node_at(lowering->p, node->in[1]),
+		                        i, keys, lowering->err));
+		op.m = rows[q->rank - 2];
+		op.n = keys[q->rank - 2];
+		op.k = rows[q->rank - 1];
+		op.batch = share_of_dims(lowering);
+		for (int d = 0; d < q->rank - 2; d++) op.batch *= rows[d];
 		op.flops = 2 * op.batch * op.m * op.n * pairs_seen(lowering, node, op.m, op.n) * op.k *
-		           (backward ? 5 : summed ? 2 : 1);
+		           (backward ? 5
+		            : summed ? 2
+		                     : 1) *
+		           lowering->share / share_of_dims(lowering);
 		LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		op.bytes *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
@@ -488,6 +517,7 @@ static lk_status lower_chunk(lc_lowering *lowering, const lc_step *step, int i, 
 	lowering->join = 0;
 	lowering->compute = compute_streams[i % COMPUTE_STREAMS];
 	if (step->list >= 0) lowering->item = k;
+	lowering->last = k == chunks - 1;
 	lk_status status = lower_simple(lowering, part, own);
 	if (own->count == 0) /* nothing to do here: later parts wait for what this one waits for */
 		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
@@ -514,7 +544,8 @@ static int64_t chunks_of(const lc_lowering *lowering, const lc_step *step) {
 	return lowering->chunks;
 }
 
-/* Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
+/* On GPUs the chunks of a part are tiles of one kernel, which waits for flags of the tiles that it
+ * reads; on hosts each is a call. Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
  * another one that could go. */
 static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
@@ -525,12 +556,14 @@ static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	if (!done) return lk_oom(lowering->err);
 	uint32_t entry = wait_for_all(lowering);
 	if (step->list < 0) lowering->share = 1.0 / (double)chunks;
+	if (step->list < 0 && !lowering->hosts && chunks > 1) lowering->pieces = (double)chunks;
 	lk_status status = LK_OK;
 	for (int64_t wave = 0; wave < chunks + parts - 1; wave++)
 		for (int i = (int)parts - 1; i >= 0 && status == LK_OK; i--)
 			if (wave >= i && wave - i < chunks)
 				status = lower_chunk(lowering, step, i, wave - i, chunks, entry, done);
 	lowering->share = 1;
+	lowering->pieces = 0;
 	return status;
 }
 
@@ -649,12 +682,13 @@ static lk_status steps_lower(lc_lowering *lowering) {
 	return LK_OK;
 }
 
-lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
-                   lk_error *err) {
+lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, bool hosts,
+                   lk_graph **out, lk_error *err) {
 	lc_lowering l = {.steps = steps,
 	                 .p = steps->p,
 	                 .sizes = sizes,
 	                 .chunks = chunks > 0 ? chunks : LC_CHUNKS,
+	                 .hosts = hosts,
 	                 .err = err};
 	*out = NULL;
 	if (lc_ranks(l.p, sizes) > LC_RANKS)

@@ -14,7 +14,8 @@ typedef struct lc_lowering {
 	lk_graph *graph;
 	lk_arena scratch;
 	int64_t chunks;
-	int inner; /* the first axis whose ranks are chains */
+	bool hosts; /* processes of emitted C; else kernels on GPUs */
+	int inner;  /* the first axis whose ranks are chains */
 	uint32_t stages, chains;
 	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
 	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
@@ -27,6 +28,8 @@ typedef struct lc_lowering {
 	                         0 */
 	/* of the current step */
 	double share;    /* of the work: one chunk's */
+	double pieces;   /* of one kernel, of which the chunk is one; else 0 */
+	bool last;       /* the last of them */
 	int64_t item;    /* of the list: one chunk's, or -1 all */
 	uint8_t compute; /* the stream of its computation */
 	uint32_t join;

@@ -122,9 +122,10 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
  *   COMM       the collective; a reduce to a root as a broadcast, which it mirrors; a permute as
  *              send and receive
  *   RING       reduce-scatter, pass and gathers: the pass overlaps with the reduce-scatter, the
- *              gathers follow both; what goes from one to the other in registers is no traffic
+ *              gathers follow both; what goes from one to the other in registers is no traffic. On
+ *              GPUs reduce-scatter and first gather are one all-reduce, which the pass is a part of
  *   OVERLAP    every part in chunks on streams of its own: chunk k waits for chunk k of what it
- *              reads
+ *              reads. On GPUs the chunks of a part are pieces of one kernel (lk_op.pieces)
  *
  * Memory: a step allocates its results and releases what no later one reads; inputs, states and
  * results are held throughout (the program's `resident`).
@@ -135,10 +136,10 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
 /* Default number of chunks of an overlap that leaves it open. */
 enum { LC_CHUNKS = 8 };
 
-/* Lower the steps. `chunks`: for overlaps that leave it open; 0: LC_CHUNKS. The steps' program and
+/* Lower the steps, for kernels on GPUs or for processes on `hosts`. `chunks`: for overlaps that leave it open; 0: LC_CHUNKS. The steps' program and
  * sizes must fit (lc_sizes_check). */
-lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
-                   lk_error *err);
+lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, bool hosts,
+                   lk_graph **out, lk_error *err);
 
 /* cycles.c: host core cycles of a pass of emitted C per element of value v of its step, for a
  * reduction per element that it covers; 0 without arithmetic. */

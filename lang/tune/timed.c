@@ -82,11 +82,12 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 		        lk_noun(cluster->gpus, "GPU", "GPUs"));
 		return lk_hint(err, "give --gpus, or --sizes with fewer ranks");
 	}
-	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);
+	bool hosts = cluster->node[0].device->arch == LK_ARCH_CPU;
+	lk_status status = lc_lower(steps, sizes, chunks, hosts, &graph, err);
 	for (uint32_t s = 0; status == LK_OK && s < graph->ranks.stages; s++)
 		out->bytes = fmax(out->bytes, lk_memory_walk(graph, s).peak);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
-	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU)
+	if (status == LK_OK && hosts)
 		lk_timed_on_hosts(graph, cluster, messages, &costs);
 	if (status == LK_OK) both_directions(graph, &costs);
 	if (status == LK_OK) status = timed_simulate(&arena, graph, &costs, out, err);

@@ -11,7 +11,8 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum { SEARCHED = 4, REFINED = 32 };
+/* TILES: pieces of one kernel on a GPU, which cost no launch each; more gain little. */
+enum { SEARCHED = 4, TILES = 16, REFINED = 32 };
 
 /* A program: how it was made, and itself until it is rewritten. */
 struct candidate {
@@ -50,19 +51,20 @@ static bool open_chunks(const lc_steps *steps) {
 }
 
 /* Time the steps with one number of chunks for all overlaps that leave it open: SEARCHED during the
- * search, for the fastest ones all numbers of a list. */
+ * search, TILES on GPUs, for the fastest ones all numbers of a list. */
 static lk_status time_chunks(const struct searcher *searcher, const lc_steps *steps,
                              const lc_sizes *sizes, bool all, lk_timed *best, int64_t *chunks,
                              lk_error *err) {
-	static const int64_t tried[] = {2, SEARCHED, 8, 16};
+	static const int64_t tried[] = {2, SEARCHED, 8, TILES};
 	bool open = open_chunks(steps);
-	*chunks = open ? SEARCHED : 0;
+	int64_t first = searcher->o->cluster->node[0].device->arch == LK_ARCH_CPU ? SEARCHED : TILES;
+	*chunks = open ? first : 0;
 	LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, searcher->o->messages,
 	                     &searcher->constants, *chunks, best, err));
 	searcher->s->operations += best->operations;
 	for (size_t i = 0; all && open && i < sizeof tried / sizeof *tried; i++) {
 		lk_timed one;
-		if (tried[i] == SEARCHED) continue;
+		if (tried[i] == first) continue;
 		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, searcher->o->messages,
 		                     &searcher->constants, tried[i], &one, err));
 		searcher->s->operations += one.operations;

@@ -17,7 +17,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ._errors import FileError, InputError
 
-_NUMBERS = ("m", "n", "k", "batch", "flops", "bytes", "window", "alloc", "release")
+_NUMBERS = ("m", "n", "k", "batch", "flops", "bytes", "window", "pieces", "alloc", "release")
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Operation:
     flops: float = 0
     bytes: float = 0
     window: float = 0
+    pieces: float = 0
     channel: int = 0
     seconds: Optional[float] = None
     alloc: float = 0

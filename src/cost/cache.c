@@ -14,7 +14,7 @@
 
 /* Everything that the families of cost.c read. */
 struct op_key {
-	double m, n, k, batch, flops, bytes, window;
+	double m, n, k, batch, flops, bytes, window, pieces;
 	const lk_constants *constants;
 	const lk_node *node;
 	lk_group_shape group;
@@ -111,6 +111,7 @@ static void fill_key(struct op_key *key, const lk_graph *graph, uint32_t op,
 	key->flops = ops->flops[op];
 	key->bytes = ops->bytes[op];
 	key->window = ops->window[op];
+	key->pieces = ops->pieces[op];
 	key->constants = site->constants;
 	key->node = site->node;
 	key->oversubscription = site->oversubscription;

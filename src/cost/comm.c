@@ -52,10 +52,10 @@ static bool to_next_stage(unsigned stream) {
  * reach 0.96 of their line rate, as in rings. All-reduce: a reduce-scatter and an all-gather within
  * the node in blocks, overlapped with each GPU's part through the switches, which reduce. */
 static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
-                           const lk_group_shape *group) {
+                           const lk_group_shape *group, double bytes) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_node *node = site->node;
-	double bytes = graph->ops.bytes[op], n = group->ranks, own = group->ranks_per_node;
+	double n = group->ranks, own = group->ranks_per_node;
 	bool sums = graph->ops.kind[op] == LK_OP_ALLREDUCE;
 	double inside = sums ? 2 * bytes * (own - 1) / own : bytes * (own - 1) / n;
 	double outside;
@@ -90,9 +90,9 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
  * outgoing rows; 43 on 2 nodes, where forwarding limits, thus 0.74 of NVLink's rate. It uses no
  * library of collectives. */
 static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
-                               const lk_group_shape *group) {
+                               const lk_group_shape *group, double bytes) {
 	const lk_node *node = site->node;
-	double row = ops->bytes[op] / ops->k[op], own = group->ranks_per_node;
+	double row = bytes / ops->k[op], own = group->ranks_per_node;
 	double outside = row * row_copies(ops, op, group->nodes) * (1 - 1.0 / group->nodes),
 		   inside = row * row_copies(ops, op, group->ranks) * (1 - 1 / own);
 	double nic = 0.88 * node->nics * node->nic_rate / (node->gpus > 0 ? node->gpus : 1) /
@@ -146,40 +146,57 @@ static double pieced_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	return fmin(seconds, all - whole);
 }
 
-void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
-	LK_ASSERT(op < graph->ops.count);
+/* Whether rows go once to each node, by a dispatcher's own kernels. */
+static bool comm_by_node(const lk_ops *ops, uint32_t op) {
+	return ops->kind[op] == LK_OP_ALLTOALL && ops->k[op] > 0;
+}
+
+/* The operation, if it moved so many bytes; and its share of the links between nodes. */
+static lk_coll_cost moved(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
+                          double bytes, const lk_reach **reach) {
 	const lk_ops *ops = &graph->ops;
-	const lk_device *device = site->node->device;
 	unsigned kind = ops->kind[op];
-	lk_coll_cost cost;
-	lk_coll_kind collective = comm_collective_of(kind);
-	const lk_reach *reach;
-	bool own_kernels = ops->flags[op] & LK_OP_DIRECT, by_node = false;
 	if (kind == LK_OP_SEND || kind == LK_OP_RECV) {
 		const lk_group_shape *pair =
 			ops->group[op] == LK_GROUP_TEAM ? lk_site_group(site, graph, op) : NULL;
 		bool same_node =
 			pair ? pair->nodes == 1 : site->peer_same_node[to_next_stage(ops->stream[op]) ? 0 : 1];
 		int sharing = pair ? pair->sharing : site->groups[LK_GROUP_PP].sharing;
-		reach = pair ? pair->reach : site->groups[LK_GROUP_PP].reach;
-		collective = LK_COLL_SENDRECV;
-		if (same_node) reach = NULL;
-		cost = lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription,
-		                   &site->constants->nccl, reach, ops->bytes[op]);
-	} else {
-		const lk_group_shape *group = lk_site_group(site, graph, op);
-		reach = group->nodes > 1 ? group->reach : NULL;
-		by_node = kind == LK_OP_ALLTOALL && ops->k[op] > 0;
-		if (own_kernels) cost = direct(graph, op, site, group);
-		else if (by_node) {
-			own_kernels = true;
-			cost = dispatched(ops, op, site, group);
-		} else cost = lk_collective_cost(collective, group, ops->bytes[op]);
+		*reach = pair ? pair->reach : site->groups[LK_GROUP_PP].reach;
+		if (same_node) *reach = NULL;
+		return lk_p2p_cost(site->node, same_node, sharing > 0 ? sharing : 1, site->oversubscription,
+		                   &site->constants->nccl, *reach, bytes);
 	}
-	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
+	const lk_group_shape *group = lk_site_group(site, graph, op);
+	*reach = group->nodes > 1 ? group->reach : NULL;
+	if (ops->flags[op] & LK_OP_DIRECT) return direct(graph, op, site, group, bytes);
+	if (comm_by_node(ops, op)) return dispatched(ops, op, site, group, bytes);
+	return lk_collective_cost(comm_collective_of(kind), group, bytes);
+}
+
+/* Parts of one message, one after the other, take the time of the message together; the last, which
+ * is no part for the cost, what a message of its size takes. */
+static double part_seconds(double whole, double part, double pieces) {
+	return fmax(0, whole - part) / (pieces - 1);
+}
+
+void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
+	LK_ASSERT(op < graph->ops.count);
+	const lk_ops *ops = &graph->ops;
+	const lk_device *device = site->node->device;
+	unsigned kind = ops->kind[op];
+	bool message = kind == LK_OP_SEND || kind == LK_OP_RECV;
+	lk_coll_kind collective = message ? LK_COLL_SENDRECV : comm_collective_of(kind);
+	const lk_reach *reach;
+	lk_coll_cost cost = moved(graph, op, site, lk_kernel_bytes(ops, op), &reach);
+	if (comm_by_node(ops, op) && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds > 0 ? cost.seconds + site->constants->network_call_s : 0;
 	seconds *= site->constants->network_factor;
 	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
+	if (ops->pieces[op] > 1)
+		seconds = part_seconds(cost.seconds, moved(graph, op, site, ops->bytes[op], &reach).seconds,
+		                       ops->pieces[op]) *
+		          site->constants->network_factor;
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
 		seconds = pieced_seconds(graph, op, site, lk_site_group(site, graph, op), seconds, taken);
 	lk_cost_set(out, seconds);

@@ -4,6 +4,9 @@
  * family's analytic model. Lifted traces hold launches as operations: nothing else takes host time,
  * and a measured time of 0 is 0. */
 #include "cost/cost.h"
+
+#include <math.h>
+
 #include "cost/kernel/laws.h"
 
 #include "base/check.h"
@@ -63,9 +66,12 @@ lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site)
 	lk_cost cost = {.spread = 1};
 	bool nothing = graph->traced && graph->ops.kind[op] == LK_OP_HOST;
 	lk_cost_family family = nothing ? NULL : family_of[graph->ops.kind[op]];
+	double pieces = fmax(1, graph->ops.pieces[op]);
 	if (family && !lk_cost_measured(graph, op, site, &cost)) family(graph, op, site, &cost);
+	if (!lk_op_is_comm(graph->ops.kind[op]))
+		cost.duration_ps = llround((double)cost.duration_ps / pieces);
 	if (graph->ops.measured_ps[op] > 0) cost.duration_ps = graph->ops.measured_ps[op];
-	cost.host_ps = lk_cost_picoseconds(launch_seconds(graph, op, site));
+	cost.host_ps = lk_cost_picoseconds(launch_seconds(graph, op, site) / pieces);
 	cost.lead_ps = cost.host_ps;
 	cost.tail_ps = cost.duration_ps;
 	return cost;

@@ -16,7 +16,7 @@
  * fresh zeroed memory take no space. */
 /* clang-format off */
 #define SPARSE_COLUMNS(X) \
-	X(wait) X(signal) X(join) X(window) X(alloc) X(release) X(alloc_owner) X(release_owner)
+	X(wait) X(signal) X(join) X(window) X(pieces) X(alloc) X(release) X(alloc_owner) X(release_owner)
 /* clang-format on */
 
 lk_graph *lk_graph_new(void) {
@@ -175,6 +175,7 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	ops->flops[i] = op->flops;
 	ops->bytes[i] = op->bytes;
 	if (op->window != 0) ops->window[i] = op->window;
+	if (op->pieces != 0) ops->pieces[i] = op->pieces;
 	if (op->alloc != 0) ops->alloc[i] = op->alloc;
 	if (op->release != 0) ops->release[i] = op->release;
 	ops->channel[i] = op->channel;
@@ -212,6 +213,7 @@ lk_op lk_graph_op(const lk_graph *graph, uint32_t at) {
 		.flops = ops->flops[at],
 		.bytes = ops->bytes[at],
 		.window = ops->window[at],
+		.pieces = ops->pieces[at],
 		.channel = ops->channel[at],
 		.measured_ps = ops->measured_ps[at],
 		.alloc = ops->alloc[at],

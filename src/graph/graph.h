@@ -172,6 +172,10 @@ typedef struct lk_op {
 	                  nccl-tests */
 	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images if windows are 3 x
 	                * 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
+	double pieces; /* > 1: it is one of so many equal parts of one kernel, which waits for flags of
+	                * what it reads and is not launched again: shape of the kernel; flops and bytes
+	                * of the part. The last part of a collective, which nothing follows, has 0: it
+	                * takes what a message of its size takes */
 	int32_t channel;       /* SEND, RECV: peers pair on equal channel numbers of their programs;
 	                  * LK_GROUP_TEAM: the team; SCAN: lk_scan */
 	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
@@ -192,6 +196,7 @@ enum {
 	LK_OP_DIRECT = 16,   /* all-to-all or all-reduce by the program's own remote reads and writes,
 	                        without NCCL */
 	LK_OP_SUMS_PIXELS = 32, /* convolution: the weights' gradient, k pixels */
+	LK_OP_LISTED = 64, /* a pass whose bytes are all that its kernel moves */
 	LK_OP_OVERLAPPED = 4 /* TP collective in pieces beside those of the product next to it: its time
 	                        is what it adds to the product's (cost/comm.c) */
 };
@@ -203,7 +208,7 @@ typedef struct lk_ops {
 		*release_owner;
 	uint32_t *join;
 	uint32_t *name;
-	double *m, *n, *k, *batch, *flops, *bytes, *window, *alloc, *release;
+	double *m, *n, *k, *batch, *flops, *bytes, *window, *pieces, *alloc, *release;
 	int32_t *channel;
 	int64_t *measured_ps;
 	uint32_t *dep_begin; /* [count + 1]: into deps */

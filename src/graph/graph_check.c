@@ -122,7 +122,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (ops->group[op] >= LK_GROUPS) return "has an unknown process group";
 	if (ops->dtype[op] >= LK_DTYPES) return "has an unknown number format";
 	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED |
-	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS))
+	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS | LK_OP_LISTED))
 		return "has unknown flags";
 	if (ops->wait[op] > 2 || ops->signal[op] > 2) return "uses a third argument; calls have two";
 	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS)
@@ -133,6 +133,8 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (!amount(ops->m[op]) || !amount(ops->n[op]) || !amount(ops->k[op]) ||
 	    !amount(ops->batch[op]) || !amount(ops->window[op]))
 		return "has a shape that is negative or not finite";
+	if (!(ops->pieces[op] == 0 || (ops->pieces[op] >= 1 && ops->pieces[op] <= 1e9)))
+		return "is not one of 1 to 1e9 pieces";
 	if (!amount(ops->flops[op]) || !amount(ops->bytes[op]))
 		return "has flops or bytes that are negative or not finite";
 	if (!amount(ops->alloc[op]) || !amount(ops->release[op]))

@@ -25,6 +25,7 @@ const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS] = {
 	REAL(flops),
 	REAL(bytes),
 	REAL(window),
+	REAL(pieces),
 	{"channel", LK_FORM_CHANNEL, 0, AT(channel), 0, false},
 	{"measured_ps", LK_FORM_TIME, 0, AT(measured_ps), 0, false},
 	REAL(alloc),
@@ -57,7 +58,7 @@ static const char *attention_name(unsigned i) {
 
 static const char *flag_name(unsigned i) {
 	static const char *const names[LK_GRAPH_FLAGS] = {
-		"causal", "transient", "overlapped", "carried", "direct", "sums_pixels"}; /* by bit */
+		"causal", "transient", "overlapped", "carried", "direct", "sums_pixels", "listed"}; /* by bit */
 	return names[i];
 }
 

@@ -33,7 +33,7 @@
 
 enum {
 	LK_GRAPH_VERSION = 1,
-	LK_GRAPH_FLAGS = 6,
+	LK_GRAPH_FLAGS = 7,
 	LK_GRAPH_NAMES = 32,         /* most names of a list */
 	LK_GRAPH_CHANNELS = 1 << 16, /* most channels of a program that are read, */
 	LK_GRAPH_WIRES = 1 << 24,    /* and of all programs together */
@@ -74,7 +74,7 @@ typedef struct lk_graph_field {
 	bool always; /* written even if 0 */
 } lk_graph_field;
 
-enum { LK_GRAPH_FIELDS = 24 };
+enum { LK_GRAPH_FIELDS = 25 };
 extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
 
 /* ---- graph_check: parts of lk_graph_check in separate files. Private to graph/. */

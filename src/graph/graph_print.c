@@ -84,6 +84,8 @@ static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t plac
 	if (ops->flags[i] & LK_OP_OVERLAPPED) fputs("  overlapped", out);
 	if (ops->flags[i] & LK_OP_DIRECT) fputs("  direct", out);
 	if (ops->flags[i] & LK_OP_SUMS_PIXELS) fputs("  sums_pixels", out);
+	if (ops->flags[i] & LK_OP_LISTED) fputs("  listed", out);
+	if (ops->pieces[i] > 1) fprintf(out, "  1 of %g pieces", ops->pieces[i]);
 	if (ops->flags[i] & LK_OP_CARRIED) fputs("  carried", out);
 	print_waits(graph, out, i);
 	print_memory(out, "+", ops->alloc[i], ops->alloc_owner[i]);

@@ -10,13 +10,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void lower(const lc_steps *steps, const lc_program *program) {
+static void lower(const lc_steps *steps, const lc_program *program, bool hosts) {
 	lc_sizes sizes;
 	lk_graph *graph = NULL;
 	lk_error err = {0};
 	if (lc_sizes_read(program, "", 2, &sizes, &err) == LK_OK &&
 	    steps->p->axis_count == program->axis_count && lc_ranks(program, &sizes) <= 64) {
-		lk_status status = lc_lower(steps, &sizes, 2, &graph, &err);
+		lk_status status = lc_lower(steps, &sizes, 2, hosts, &graph, &err);
 		if (status == LK_OK && lk_graph_check(graph, &err) != LK_OK) abort();
 		if (status != LK_OK && !err.what[0]) abort();
 	}
@@ -32,7 +32,8 @@ static void make(const lc_program *program, const lc_schedule *schedule, FILE *n
 	if (lc_steps_make(q, &steps, &err) != LK_OK && !err.what[0]) abort();
 	if (steps) {
 		lc_steps_print(steps, nothing);
-		lower(steps, program);
+		lower(steps, program, false);
+		lower(steps, program, true);
 	}
 	lc_steps_free(steps);
 	lc_program_free(q);

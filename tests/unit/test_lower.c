@@ -59,7 +59,7 @@ static void drop(struct made *m) {
 
 static lk_graph *lowered(const struct made *m, int64_t chunks) {
 	lk_graph *graph = NULL;
-	OK(lc_lower(m->steps, &m->sizes, chunks, &graph, err));
+	OK(lc_lower(m->steps, &m->sizes, chunks, false, &graph, err));
 	OK(lk_graph_check(graph, err));
 	return graph;
 }
@@ -401,7 +401,7 @@ static void check_file(const char *path, const char *text) {
 				assert_int_equal(status, LK_OK);
 				OK(lc_sizes_read(program, "", ranks, &sizes, err));
 				OK(lc_steps_make(q, &steps, err));
-				OK(lc_lower(steps, &sizes, 0, &graph, err));
+				OK(lc_lower(steps, &sizes, 0, ranks % 2, &graph, err));
 				OK(lk_graph_check(graph, err));
 				assert_int_equal(graph->ranks.world, lc_ranks(q, &sizes));
 				lk_graph_free(graph);

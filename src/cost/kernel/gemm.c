@@ -136,14 +136,15 @@ static void gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, d
 	const lk_device *device = site->node->device;
 	lk_gemm_shape shape = {(lk_dtype)ops->dtype[op], ops->batch[op], rows, ops->n[op], ops->k[op]};
 	lk_gemm_detail detail;
-	double seconds = lk_gemm_formula(numbers, device, &shape, ops->bytes[op], &detail);
+	double bytes = lk_kernel_bytes(ops, op);
+	double seconds = lk_gemm_formula(numbers, device, &shape, bytes, &detail);
 	/* laws of short runs may have found operands in a cache; a step has others by then */
-	seconds = fmax(seconds, ops->bytes[op] / device->memory_rate);
+	seconds = fmax(seconds, bytes / device->memory_rate);
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(1, detail.waves);
 	out->waves = (float)detail.waves;
 	out->compute = (float)(detail.compute_s / seconds);
-	out->memory = (float)(ops->bytes[op] / site->node->device->memory_rate / seconds);
+	out->memory = (float)(bytes / site->node->device->memory_rate / seconds);
 }
 
 void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {

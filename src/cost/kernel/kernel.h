@@ -136,7 +136,12 @@ static inline const lk_group_shape *lk_site_group(const lk_cost_site *site, cons
 	return group == LK_GROUP_TEAM ? &site->teams[graph->ops.channel[op]] : &site->groups[group];
 }
 
-/* Families; each sets the seconds on an idle device and the resources. */
+/* Bytes of the kernel that the operation is a part of (lk_op.pieces); mostly its own. */
+static inline double lk_kernel_bytes(const lk_ops *ops, uint32_t op) {
+	return ops->bytes[op] * (ops->pieces[op] > 1 ? ops->pieces[op] : 1);
+}
+
+/* Families; each sets the seconds of the whole kernel on an idle device and the resources. */
 void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                           lk_cost *out);

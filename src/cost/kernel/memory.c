@@ -17,11 +17,12 @@ static double issued(const lk_device *device, double limit) {
 	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
 }
 
-/* Whether the graph lists every byte that such kernels move: they run at the share of bandwidth
+/* Whether the graph lists every byte that the kernel moves: it runs at the share of bandwidth
  * that streams reach alone (0.79 to 0.87 in BabelStream). Between products it leaves out copies,
  * transposes and casts; the fitted shares stand for those too. */
-static bool memory_listed(unsigned kind) {
-	return kind == LK_OP_SOFTMAX || kind == LK_OP_OPTIMIZER;
+static bool memory_listed(const lk_ops *ops, uint32_t op) {
+	return ops->kind[op] == LK_OP_SOFTMAX || ops->kind[op] == LK_OP_OPTIMIZER ||
+	       ops->flags[op] & LK_OP_LISTED;
 }
 
 static const double STREAMING = .8;
@@ -47,11 +48,11 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;
 	const lk_constants *constants = site->constants;
-	double bytes = graph->ops.bytes[op];
+	double bytes = lk_kernel_bytes(&graph->ops, op);
 	double experts = graph->ops.kind[op] == LK_OP_PERMUTE ? lk_site_experts(site) : 1;
 	double plain = memory_reduces(graph->ops.kind[op]) ? constants->norm_efficiency
 	                                                   : constants->memory_efficiency;
-	if (memory_listed(graph->ops.kind[op])) plain = fmax(plain, STREAMING);
+	if (memory_listed(&graph->ops, op)) plain = fmax(plain, STREAMING);
 	const lk_memory_model model = {
 		/* whatever a fit gives for experts, none is faster than copies (0.79 to 0.87 in
 		 * BabelStream) */

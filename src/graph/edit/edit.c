@@ -170,7 +170,7 @@ static void edit_empty(lk_edit *edit, uint32_t i) {
 		edit->op.at[i - 1] = (lk_edit_op){.factor = 0};
 	if (ops->kind[i] != LK_OP_HOST) ops->kind[i] = LK_OP_WAIT;
 	ops->m[i] = ops->n[i] = ops->k[i] = ops->batch[i] = ops->flops[i] = ops->bytes[i] =
-		ops->window[i] = 0;
+		ops->window[i] = ops->pieces[i] = 0;
 	ops->group[i] = LK_GROUP_NONE;
 	ops->channel[i] = 0;
 	edit->op.at[i] = (lk_edit_op){.factor = 0};
