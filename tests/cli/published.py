@@ -192,7 +192,9 @@ def main():
                 texts += 1
     for wrong, job in judge.wrong.items():
         print(f"{wrong} ({job})")
-    print(f"{len(jobs)} jobs, {texts} texts of {len(targets)} targets, {len(judge.keys)} keys, {len(judge.wrong)} that nobody publishes")
+    if texts < 5 * len(jobs):
+        print(f"only {texts} texts were written")
+    print(f"{len(jobs)} jobs, {len(targets)} targets, {len(judge.wrong)} keys that nobody publishes")
 
 
 if __name__ == "__main__":

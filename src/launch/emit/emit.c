@@ -321,10 +321,23 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 /* Whether a field is of the work that a program does, and not of its data, code or machine. A
  * network that the text names is the program's to know, whatever its numbers. */
 static bool emit_of_work(const struct emit_work *work, const lk_field *field) {
-	static const char *const about[] = {
-		"gpus",        "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
-		"ragged",      "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
-		"layer_units", "model",       "family",     "context",  NULL};
+	static const char *const about[] = {"gpus",
+	                                    "stack",
+	                                    "profile",
+	                                    "release",
+	                                    "moe_imbalance",
+	                                    "pack_share",
+	                                    "ragged",
+	                                    "pack_spread",
+	                                    "host_ahead",
+	                                    "own_code",
+	                                    "early_attention",
+	                                    "local_layers",
+	                                    "layer_units",
+	                                    "model",
+	                                    "family",
+	                                    "context",
+	                                    NULL};
 	return (work->describes || !emit_of_network(field)) && !emit_one_of(field->name, about);
 }
 
@@ -384,7 +397,7 @@ static lk_status emit_note(struct emit_work *work, const char *text, lk_error *e
  * otherwise, and what does not concern the network. */
 static const char *emit_list(const struct emit_work *work, const bool fields[FIELDS]) {
 	static const char *const silent[] = {"model",   "family",  "gpus", "stack",
-	                                     "profile", "release", NULL};
+	                                     "profile", "release", "task", NULL};
 	static const char *const of_experts[] = {"graph_experts", "expert_overlap", "dispatcher",
 	                                         "grouped_gemm",  "fp8_dispatch",   NULL};
 	static const char *const of_contexts[] = {"cp_kind", "cp_heads", "cp_balanced", NULL};
@@ -617,10 +630,47 @@ const char *lk_emit_lacks(const char *framework, const lk_job *job) {
 	return emit_named(framework)->lacks(job);
 }
 
+/* Whether a field says what is trained and where its parts are, and not only how fast. */
+static bool emit_defines(const lk_field *field) {
+	static const char *const names[] = {"seq",
+	                                    "tp",
+	                                    "pp",
+	                                    "vp",
+	                                    "cp",
+	                                    "ep",
+	                                    "etp",
+	                                    "mbs",
+	                                    "gbs",
+	                                    "schedule",
+	                                    "sharding",
+	                                    "shard_group",
+	                                    "recompute",
+	                                    "recompute_layers",
+	                                    "recompute_modules",
+	                                    "optimizer",
+	                                    "dtype",
+	                                    "state_dtype",
+	                                    "master_weights",
+	                                    "fp8_recipe",
+	                                    "objective",
+	                                    "lora_rank",
+	                                    "lora_targets",
+	                                    "dora",
+	                                    "narrow_base",
+	                                    "offload_optimizer",
+	                                    "offload_params",
+	                                    "offload_activations",
+	                                    NULL};
+	return (emit_of_network(field) && !field->code) || emit_one_of(field->name, names);
+}
+
 /* What was written in place of the job, and what it lacks. */
 static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
                                    lk_error *err) {
 	*written = (lk_written){.framework = work->framework->name, .job = work->read};
+	for (int i = 0; i < FIELDS && lk_job_fields[i].name != NULL; i++)
+		written->other_training =
+			written->other_training || (work->unsaid[i] && emit_defines(&lk_job_fields[i]));
 	written->unsaid = emit_list(work, work->unsaid);
 	return written->unsaid ? LK_OK : lk_oom(err);
 }

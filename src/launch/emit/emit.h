@@ -39,8 +39,9 @@ bool lk_emit_states(const lk_key *const *keys, const char *fact);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
-	const char *unsaid; /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
-	lk_job job;         /* as the text states it, not completed */
+	const char *unsaid;  /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
+	bool other_training; /* unsaid is more than how fast it runs: network, degrees, formats, ... */
+	lk_job job;          /* as the text states it, not completed */
 } lk_written;
 /* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena. `written`
  * NULL: the text is for lockstep alone, and states what the framework cannot be told.

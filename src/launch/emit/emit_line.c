@@ -370,8 +370,7 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 		"\"communication_data_type\":\"%s\",\"data_types\":{\"grad_accum_dtype\":\"%s\"}}",
 		job->gbs, job->mbs, (int)job->sharding,
 		job->overlap_grad_reduce == LK_ON ? "true" : "false", job->bucket_bytes / element, offload,
-		format, element == 4 ? "fp32" : narrow,
-		wide || job->fp32_grads == LK_ON ? "fp32" : narrow);
+		format, element == 4 ? "fp32" : narrow, wide || job->fp32_grads == LK_ON ? "fp32" : narrow);
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 
@@ -400,7 +399,8 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect) {
 	lk_direction own = deepspeed ? LK_DEEPSPEED : LK_BOTH;
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
 		if ((flag->direction == own || flag->direction == LK_SHARED) &&
-		    !emit_line_put_flag(arena, flag, &megatron[0], &megatron[1], words)) return false;
+		    !emit_line_put_flag(arena, flag, &megatron[0], &megatron[1], words))
+			return false;
 	return !deepspeed ||
 	       (lk_put_word(words, "--deepspeed") && lk_put_word(words, "--deepspeed_config") &&
 	        lk_put_word(words, deepspeed_config(arena, job)));

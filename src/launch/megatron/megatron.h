@@ -22,7 +22,8 @@ typedef struct lk_megatron {
 	bool grouped_gemm, precision_aware;
 	bool hybrid_said;                  /* --is-hybrid-model */
 	double attention_share, mlp_share; /* of a hybrid's layers that no pattern lists */
-	bool cuda_graph, flash_attention, flash_v2, fused_loss, defer_head, deepep, balanced_experts, sft;
+	bool cuda_graph, flash_attention, flash_v2, fused_loss, defer_head, deepep, balanced_experts,
+		sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
 		zero_stage;
