@@ -61,7 +61,6 @@ typedef struct rt_ring {
 	MPI_Comm comm;
 	rt_ring_item *item;
 	int items, gathers;
-	bool flat; /* the pass takes tensors that are cut across as one: pieces are of item 0 */
 	/* bytes of an element; part_size 0: no reduce-scatter */
 	size_t part_size, whole_size[RT_RING_GATHERS];
 	int64_t bucket;    /* bytes that are joined; 0: every tensor alone */
@@ -254,7 +253,7 @@ RT_RING_FN void rt_ring_lay(rt_ring *ring) {
 	if (ring->items < 2 || !ring->item->all || ring->by_rows || ring->by_runs || ring->unit) return;
 	for (int i = 1; i < ring->items; i++)
 		if (!rt_ring_follows(ring, &ring->item[i])) return;
-	ring->tensor = ring->flat ? NULL : ring->item, ring->tensors = ring->items;
+	ring->tensor = ring->item, ring->tensors = ring->items;
 	ring->joint = ring->item[0], ring->joint.extent = ring->joint.all;
 	ring->item = &ring->joint, ring->items = 1;
 }

@@ -19,14 +19,13 @@ static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_dir
 }
 
 /* Try buckets: from each collective without one, with all that can join it (the sums of LAMB's two
- * norms), else by itself, if it is of a list. */
+ * norms). One of a list is a message of its own already. */
 lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 	bool in[LC_WORDS] = {false};
 	for (int first = 0; first < mover->count; first++) {
 		lc_directive *best = NULL, *more;
 		int words[LC_WORDS] = {first}, count = 1;
 		if (!mover->collective[first] || in[first]) continue;
-		LK_TRY(try_bucket(mover, words, 1, &best, err));
 		for (int w = first + 1; w < mover->count; w++) {
 			if (!mover->collective[w] || in[w]) continue;
 			words[count] = w;
