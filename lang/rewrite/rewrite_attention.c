@@ -10,6 +10,7 @@
  * the scatter goes, too. */
 #include <string.h>
 
+#include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 struct attentions {
@@ -17,7 +18,8 @@ struct attentions {
 	const lc_directive *d;
 	lc_build b;
 	uint8_t *set;
-	int *scatter;   /* [values] the reduce-scatter of a gradient of keys; -1 */
+	int *sliced, *rows; /* [values] of gradients of gathered keys: 1 + the axis; the dim; or 0 */
+	uint8_t *scatters;  /* [values] reduce-scatters of these */
 	int *made;      /* [values] what stands for an attention in the new program; -1 */
 	int *exchanged; /* [values] its slices of heads; -1 */
 };
@@ -48,26 +50,37 @@ static int attention_axis(const lc_program *p, const lc_node *node) {
 	return axis;
 }
 
-/* The only reader of a partial gradient of keys is the scatter to their slices. */
-static lk_status find_scatter(struct attentions *a, int id, lk_error *err) {
-	const lc_node *node = lc_node_at(a->p, id);
-	int axis = attention_axis(a->p, node), found = -1, readers = 0;
-	if (!as_keys(node, LC_ATTENDED)) return LK_OK;
-	for (int u = id + 1; u < lc_node_count(a->p); u++)
-		for (int k = 0; k < lc_node_at(a->p, u)->inputs; k++) {
-			const lc_node *reader = lc_node_at(a->p, u);
-			if (reader->in[k] != id) continue;
-			readers++;
-			if (reader->op == LC_REDUCESCATTER && reader->axis == axis &&
-			    reader->d == rows_of(a->p, node))
-				found = u;
+static bool adds(const lc_node *node) {
+	return node->op == LC_ADD || node->op == LC_SUB || node->op == LC_NEG || node->op == LC_COPY ||
+	       node->op == LC_CAST;
+}
+
+/* Partial gradients of gathered keys, and their sums, become slices: all that reads them is one of
+ * them, or the scatter to these slices. */
+static lk_status find_sliced(struct attentions *a, lk_error *err) {
+	for (int u = 0; u < lc_node_count(a->p); u++) {
+		const lc_node *node = lc_node_at(a->p, u);
+		int of = 0, others = 0, axis = a->set[u] ? attention_axis(a->p, node) : -1;
+		if (a->set[u] && as_keys(node, LC_ATTENDED)) a->sliced[u] = axis + 1;
+		for (int k = 0; k < node->inputs; k++) {
+			if (a->sliced[node->in[k]]) of = node->in[k];
+			else others++;
 		}
-	a->scatter[id] = found;
-	if (found >= 0 && readers == 1) return LK_OK;
-	lc_wrong(a->p, a->d->line, a->d->column, err,
-	         "the gradient of the gathered keys in %s is not scattered as they were sliced",
-	         lc_part_name(node));
-	return lk_hint(err, "gather keys and values for this attention alone");
+		if (!of || !a->sliced[of]) continue;
+		axis = a->sliced[of] - 1;
+		a->scatters[u] = node->op == LC_REDUCESCATTER && node->axis == axis &&
+		                 node->d == a->rows[of];
+		if (a->scatters[u]) continue;
+		if (!adds(node) || others) {
+			lc_wrong(a->p, a->d->line, a->d->column, err,
+			         "the gradient of the gathered keys in %s is not scattered as they were sliced",
+			         lc_part_name(lc_node_at(a->p, of)));
+			return lk_hint(err, "gather keys and values for this attention alone");
+		}
+		a->sliced[u] = a->sliced[of];
+		a->rows[u] = a->rows[of];
+	}
+	return LK_OK;
 }
 
 static lk_status find_attentions(struct attentions *a, lk_error *err) {
@@ -80,7 +93,7 @@ static lk_status find_attentions(struct attentions *a, lk_error *err) {
 		if (axis < 0) continue;
 		found++;
 		LK_TRY(lc_need_unbundled(a->p, a->d, id, err));
-		LK_TRY(find_scatter(a, id, err));
+		a->rows[id] = rows_of(a->p, node);
 		if (a->d->kind == LC_RING && !a->p->axes[axis].size) {
 			lc_wrong(a->p, a->d->line, a->d->column, err, "a ring over %s has no fixed length",
 			         a->p->axes[axis].name);
@@ -93,7 +106,7 @@ static lk_status find_attentions(struct attentions *a, lk_error *err) {
 			return lk_hint(err, "queries are [.., heads, positions, size of a head]");
 		}
 	}
-	if (found) return LK_OK;
+	if (found) return find_sliced(a, err);
 	lc_word_wrong(a->p, &a->d->names[0], err,
 	              "%s holds no attention of sliced queries to gathered keys",
 	              a->d->names[0].text);
@@ -149,6 +162,18 @@ static lk_status ring_turn(struct attentions *a, const lc_node *node, int axis, 
 	return LK_OK;
 }
 
+/* A value takes the name of that for which it stands. */
+static lk_status replaced(struct attentions *a, const lc_node *node, int *id, lk_error *err) {
+	lc_node *value = &a->b.to->nodes.at[*id];
+	lc_node copy = lc_build_on(LC_COPY, node, *id);
+	if (!node->name || lk_same_text(node->name, value->name)) return LK_OK;
+	copy.name = node->name;
+	if (value->name) return lc_add(a->b.to, &copy, id, err);
+	value->name = node->name;
+	value->part_of = node->part_of;
+	return LK_OK;
+}
+
 static void ring_operands(const struct attentions *a, const lc_node *node, int in[LC_INPUTS]) {
 	for (int k = 0; k < node->inputs; k++)
 		in[k] = a->b.map[as_keys(node, k) ? lc_in(a->p, node, k)->in[0] : node->in[k]];
@@ -182,7 +207,9 @@ static lk_status ring_forward(struct attentions *a, int id, lk_error *err) {
 		if (!end || !summed || last != id) LK_TRY(lc_add(a->b.to, &number, &lse, err));
 	}
 	a->b.map[id] = summed ? y : lse;
-	a->made[last] = lse;
+	if (last == id && summed) return LK_OK;
+	LK_TRY(replaced(a, lc_node_at(a->p, last), &lse, err));
+	a->b.map[last] = a->made[last] = lse;
 	return LK_OK;
 }
 
@@ -229,6 +256,7 @@ static lk_status ring_backward(struct attentions *a, int id, lk_error *err) {
 		cast.in[0] = sum[k];
 		if (lc_node_at(a->b.to, sum[k])->dtype != cast.dtype)
 			LK_TRY(lc_add(a->b.to, &cast, &sum[k], err));
+		LK_TRY(replaced(a, lc_node_at(a->p, of[k]), &sum[k], err));
 		a->made[of[k]] = sum[k];
 	}
 	return LK_OK;
@@ -258,28 +286,27 @@ static lk_status ulysses_make(struct attentions *a, int id, lk_error *err) {
 		}
 		draft.in[k] = a->exchanged[from];
 	}
-	int to = a->scatter[id] >= 0 ? a->scatter[id] : id;
 	draft.name = NULL;
 	draft.list = -1;
 	draft.rank = 0;
 	memset(draft.layout, 0, sizeof draft.layout);
 	LK_TRY(lc_add(a->b.to, &draft, &a->made[id], err));
-	LK_TRY(exchange(a, node, axis, rows - 1, rows, lc_node_at(a->p, to)->name, &a->made[id],
-	                err));
-	return LK_OK;
+	return exchange(a, node, axis, rows - 1, rows, node->name, &a->made[id], err);
 }
 
 /* ---- building ---- */
 
+/* A scatter goes: what it read is sliced. */
+static lk_status scattered(struct attentions *a, int id, lk_error *err) {
+	const lc_node *node = lc_node_at(a->p, id);
+	a->b.map[id] = a->b.map[node->in[0]];
+	return replaced(a, node, &a->b.map[id], err);
+}
+
 static lk_status attention_next(struct attentions *a, int id, lk_error *err) {
 	const lc_node *node = lc_node_at(a->p, id);
-	if (!a->set[id]) {
-		if (node->op == LC_REDUCESCATTER && a->scatter[node->in[0]] == id) {
-			a->b.map[id] = a->made[node->in[0]];
-			return LK_OK;
-		}
-		return lc_build_copy(&a->b, id, err);
-	}
+	if (a->scatters[id]) return scattered(a, id, err);
+	if (!a->set[id]) return lc_build_copy(&a->b, id, err);
 	if (a->made[id] < 0) {
 		if (a->d->kind == LC_ULYSSES) LK_TRY(ulysses_make(a, id, err));
 		else if (node->op < LC_ATTENTION_DQ) return ring_forward(a, id, err);
@@ -306,11 +333,13 @@ static lk_status attention_build(struct attentions *a, lk_error *err) {
 	size_t n = a->p->nodes.count;
 	lk_arena *arena = &a->b.arena;
 	a->set = lc_new_set(a->p, arena);
-	a->scatter = LK_ARRAY(arena, int, n);
+	a->scatters = lc_new_set(a->p, arena);
+	a->sliced = LK_ARRAY(arena, int, n);
+	a->rows = LK_ARRAY(arena, int, n);
 	a->made = LK_ARRAY(arena, int, n);
 	a->exchanged = LK_ARRAY(arena, int, n);
-	if (!a->set || !a->scatter || !a->made || !a->exchanged) return lk_oom(err);
-	memset(a->scatter, 0xff, sizeof *a->scatter * n);
+	if (!a->set || !a->scatters || !a->sliced || !a->rows || !a->made || !a->exchanged)
+		return lk_oom(err);
 	memset(a->made, 0xff, sizeof *a->made * n);
 	memset(a->exchanged, 0xff, sizeof *a->exchanged * n);
 	LK_TRY(find_attentions(a, err));

@@ -392,10 +392,11 @@ static lk_status of_collective(const struct gradient *g, int u, int a, int *out)
 }
 
 /* Each element of the adjoint goes back to where its element came from. */
-static lk_status of_sorted(const struct gradient *g, const lc_node *node, int a, int *out) {
+static lk_status of_sorted(const struct gradient *g, int u, int a, int *out) {
+	const lc_node copy = *lc_node_at(g->ask.p, u), *node = &copy;
 	lc_composed_call call = {.node = lc_ask_draft(&g->ask, LC_COPY), .sizes = 1};
 	lc_node place = lc_ask_draft(&g->ask, LC_ARGSORT);
-	if (node->op != LC_SORT) return grad_refuse(g, node);
+	if (node->op != LC_SORT) return grad_refuse(g, lc_node_at(g->ask.p, u));
 	place.in[0] = node->in[0];
 	place.d = node->d;
 	place.reverse = node->reverse;
@@ -430,7 +431,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	case LC_ROWS: return of_rows(g, &node, a, out);
 	case LC_ATTEND: LK_TRY(whole(g, &a)); return lc_gradient_attend(&g->ask, u, k, a, out);
 	case LC_RED: return of_reduction(g, u, a, out);
-	case LC_BLOCK: return of_sorted(g, &node, a, out);
+	case LC_BLOCK: return of_sorted(g, u, a, out);
 	case LC_VIEW: return of_view(g, &node, k, a, out);
 	case LC_COMM: return of_collective(g, u, a, out);
 	case LC_TOTALS: *out = a; return LK_OK; /* each tensor of the list counts once */

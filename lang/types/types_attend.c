@@ -64,9 +64,8 @@ static lk_status attend_formats(const lc_program *program, const lc_node *node, 
 			return lk_hint(err, "cast it: cast(f32, %s)", x);
 		}
 		if (have == want) continue;
-		lc_refuse(program, node, err, "%s is %s, and of %s, which is %s, follows %s", x,
-		          lc_dtype_name(have), lc_shown(program, node->in[0], q), lc_dtype_name(format),
-		          lc_dtype_name(want));
+		lc_refuse(program, node, err, "%s is %s, not %s, where %s is %s", x, lc_dtype_name(have),
+		          lc_dtype_name(want), lc_shown(program, node->in[0], q), lc_dtype_name(format));
 		return lk_hint(err, "make them equal: cast(%s, %s)", lc_dtype_name(want), x);
 	}
 	return LK_OK;
@@ -78,7 +77,7 @@ static lc_node shape_of_role(const lc_program *program, const lc_node *node, lc_
 	lc_node shape = *(role == LC_AS_K || role == LC_AS_V ? k : q);
 	if (role == LC_AS_NUMBER) shape.rank--;
 	for (int i = 2; i < node->inputs && (role == LC_AS_Y || role == LC_AS_V); i++)
-		if (lc_attend_role(node, i) == LC_AS_V)
+		if (lc_attend_role(node, i) == LC_AS_V && lc_in(program, node, i)->rank == k->rank)
 			shape.dim[shape.rank - 1] = lc_in(program, node, i)->dim[k->rank - 1];
 	return shape;
 }

@@ -117,6 +117,14 @@ static lk_status need_equal_slices(const lc_program *program, const lc_node *nod
 	           : lk_hint(err, "declare the local tensors without a quotient");
 }
 
+/* Slices that moved by different distances are no slices of one tensor. */
+static lk_status shift_local(const lc_program *program, const lc_node *node, lk_error *err) {
+	char x[LC_SHOWN];
+	lc_refuse(program, node, err, "ranks shift %s by their places, and only local tensors may differ",
+	          lc_shown(program, node->in[0], x));
+	return lk_hint(err, "write permute(local(%s, %s), ...)", x, program->axes[node->axis].name);
+}
+
 /* Ranks that differ along the axis itself would not all be sent to, or twice. */
 static lk_status shift_axis(const lc_program *program, const lc_node *node, lk_error *err) {
 	if (node->by != node->axis + 1) return LK_OK;
@@ -159,7 +167,7 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 	case LC_PERMUTE:
 		*to = from;
 		if (from.kind == LC_L) return shift_axis(program, node, err);
-		if (node->by) return need_local(program, node, err);
+		if (node->by) return shift_local(program, node, err);
 		if (from.kind == LC_R)
 			return comm_need(program, node, LC_S, ", so that permute would change nothing", err);
 		if (__builtin_add_overflow(to->turn, node->shift, &to->turn))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the programs of against_numpy.lk and against_numpy_steps.lk mean, in NumPy: on whole tensors, in double precision, gradients
+"""What the programs of against_numpy.lk, against_numpy_steps.lk and against_numpy_words.lk mean, in NumPy: on whole tensors, in double precision, gradients
 written down by hand or, where `slope` is called, by central differences.
 
     tests/lang/against_numpy.py DUMP...
@@ -38,8 +38,8 @@ class Case:
     def x(self, name, *shape, rank=0):
         return np.array(self.draws.input(name, "f32", math.prod(shape), rank=rank)).reshape(shape)
 
-    def state(self, name, *shape):
-        return np.array(self.draws.state(name, "f32", math.prod(shape))).reshape(shape)
+    def state(self, name, *shape, rank=0):
+        return np.array(self.draws.state(name, "f32", math.prod(shape), rank=rank)).reshape(shape)
 
     def scalar(self, name):
         return self.draws.scalar(name)
@@ -840,6 +840,136 @@ def zero_mlp(c):
     mu, mv = 0.9 * c.state("mu", c.I, c.F) + min(1, 1 / n) * gu, 0.9 * c.state("mv", c.F, c.I) + min(1, 1 / n) * gv
     kept = (lambda m: S(m, 0)) if c.schedule.startswith("zero") else R
     return [R(loss(u, v)), R(n), R(u - c.scalar("lr") * mu), R(v - c.scalar("lr") * mv), kept(mu), kept(mv)]
+
+
+# ---- attention, sorting, factoring, conditions, shifts by place ----
+
+def seen(queries, keys, causal=True, window=None):
+    i, j = np.arange(queries)[:, None] + keys - queries, np.arange(keys)[None, :]
+    mask = j <= i if causal else np.ones((queries, keys), bool)
+    return mask & (abs(i - j) < window) if window else mask
+
+
+def attended(q, k, v, dy=None, dl=None, scale=None, **mask):
+    """y and lse; with adjoints of both their gradients by q, k and v as well. Heads of k and v serve several of q."""
+    shared = q.shape[1] // k.shape[1]
+    scale = scale or 1 / math.sqrt(q.shape[-1])
+    kk, vv = (np.repeat(x, shared, axis=1) for x in (k, v))
+    s = np.where(seen(q.shape[2], k.shape[2], **mask), scale * q @ kk.swapaxes(2, 3), -np.inf)
+    lse = logsumexp(s, 3)[..., 0]
+    p = np.exp(s - lse[..., None])
+    y = p @ vv
+    if dy is None:
+        return y, lse
+    ds = p * (dy @ vv.swapaxes(2, 3) - (dy * y).sum(3, keepdims=True) + (0 if dl is None else dl[..., None]))
+    joined = lambda x: x.reshape(x.shape[0], k.shape[1], shared, *x.shape[2:]).sum(2)
+    return y, lse, scale * ds @ kk, joined(scale * ds.swapaxes(2, 3) @ q), joined(p.swapaxes(2, 3) @ dy)
+
+
+@program
+def attends(c):
+    q, k = 3 * c.x("x", c.B, c.K * c.G, c.S, c.D), c.x("k", c.B, c.K, c.S, c.D)
+    v, t = c.x("v", c.B, c.K, c.S, 2 * c.D), c.x("t", c.B, c.K * c.G, c.S, 2 * c.D)
+    lse = attended(q, k, v, window=4)[1]
+    y, lse, dq, dk, dv = attended(q, k, v, t, lse / 4, window=4)
+    return [S(x, 2) for x in (y, lse, 3 * dq, dk, dv)]
+
+
+@program
+def attends_ring(c):
+    q, k, v, t = (c.x(n, c.B, c.H, c.S, c.D) for n in "xkvt")
+    y = attended(q, k, v, scale=0.75)[0]
+    return [S(x, 2) for x in (y, *attended(q, k, v, 2 * y * t, scale=0.75)[2:])]
+
+
+@program
+def llama_ring(c):
+    h = c.K * c.G * c.D
+    x, t = c.x("x", c.B, c.S, h), c.x("t", c.B, c.S, h)
+    shapes = {"w2": (c.F, h), "wo": (h, h), "wv": (h, c.K * c.D), "wk": (h, c.K * c.D), "wq": (h, h), "w1": (h, c.F), "w3": (h, c.F)}
+    w = {n: c.state(n, *shape) for n, shape in shapes.items()}
+
+    def block(w):
+        normed = lambda x: x / np.sqrt((x * x).mean(2, keepdims=True) + 1e-5)
+        n = normed(x)
+        o, _ = attended(heads_of(n, w["wq"], c.K * c.G), heads_of(n, w["wk"], c.K), heads_of(n, w["wv"], c.K))
+        z = x + merged(o) @ w["wo"]
+        a = normed(z) @ w["w1"]
+        return z + (a * sigmoid(a) * (normed(z) @ w["w3"])) @ w["w2"]
+    loss = lambda w: ((block(w) - t)**2).sum() / (c.S * c.B)
+    slopes = [slope(lambda u, n=n: loss({**w, n: u}), w[n]) for n in ("w2", "wo", "wv", "wk", "wq")]
+    return [S(block(w), 1), *map(R, slopes), *(R(w[n]) for n in ("wq", "wk", "wv", "wo", "w1", "w3", "w2"))]
+
+
+@program
+def sorting(c):
+    x, y, i = c.x("x", c.N, c.E), c.x("y", c.N, c.E), c.i("i", c.N, c.E)
+    order = np.argsort(x, axis=1, kind="stable")
+    place = np.argsort(order, axis=1)
+    down = np.argsort(-x, axis=1, kind="stable")
+    return [S(np.sort(x), 0), S(-np.sort(-x).T, 1), S(down, 0), S(np.argsort(i, axis=1, kind="stable"), 0), S(-np.sort(-i), 0),
+            S(down[:, :c.E // 8], 0), S(-np.sort(-x)[:, :70], 0), S(2 * x * np.take_along_axis(y, place, 1), 0)]
+
+
+@program
+def factoring(c):
+    x = c.x("x", c.B, c.N + c.M, c.N)
+    g = x.swapaxes(1, 2) @ x + 0.5 * np.eye(c.N)
+    q, r = np.linalg.qr(x)
+    sign = np.sign(np.einsum("bii->bi", r))
+    values, u = np.linalg.eigh(g)
+    u = u * np.sign(np.take_along_axis(u, abs(u).argmax(1)[:, None, :], 1))
+    return [S(y, 0) for y in (np.linalg.cholesky(g), q * sign[:, None, :], r * sign[:, :, None], values, u,
+                              u @ (u.swapaxes(1, 2) @ g).swapaxes(1, 2))]
+
+
+@program
+def diloco(c):
+    n, lr, mu = c.N, c.scalar("lr"), c.scalar("mu")
+
+    def whole(at):
+        ranks = at[0][1]
+        w = [c.state("w", n, rank=r + 1) - lr * c.x("g", n, rank=r + 1) for r in range(ranks)]
+        outer = c.state("outer", n)
+        d = sum(outer - u for u in w) / ranks
+        m = mu * c.state("m", n) + d
+        return np.linalg.norm(m), outer - lr * (mu * m + d), m, c.state("never", n)
+    return [lambda at: whole(at)[0], lambda at: whole(at)[1], *(lambda at, k=k: whole(at)[k] for k in (1, 2, 3))]
+
+
+@program
+def soap(c):
+    lr, b = c.scalar("lr"), c.scalar("b")
+
+    def stepped(at):
+        ranks = at[0][1]
+        a = sum(c.x("g", c.M, c.N, rank=r + 1) for r in range(ranks)) / ranks
+        left = b * c.state("l", c.M, c.M) + (1 - b) * a @ a.T + 0.1 * np.eye(c.M)
+        right = b * c.state("r", c.N, c.N) + (1 - b) * a.T @ a + 0.1 * np.eye(c.N)
+        ql, qr = orthonormal(left @ c.state("ql", c.M, c.M)), np.linalg.eigh((right + right.T) / 2)[1]
+        qr = qr * np.sign(qr[abs(qr).argmax(0), range(c.N)])
+        turned = ql.T @ a @ qr
+        v = b * c.state("v", c.M, c.N) + (1 - b) * turned**2
+        return c.state("w", c.M, c.N) - lr * ql @ (turned / np.sqrt(v)) @ qr.T, left, right, ql, qr, v
+    return [lambda at, k=k: stepped(at)[k] for k in range(6)]
+
+
+@program
+def sorted_router(c):
+    x = c.x("x", c.T, c.H)
+    p = softmax(x @ c.x("router", c.H, c.E), 1)
+    best = np.argsort(-p, axis=1, kind="stable")
+    gate = np.take_along_axis(p, best[:, :2], 1)
+
+    def rows(at):
+        own, of = S(best[:, 0], 0)(at), S(x, 0)(at)
+        return of[np.argsort(own, kind="stable")]
+    return [S(best[:, :2], 0), S(gate / gate.sum(1, keepdims=True), 0), rows]
+
+
+@program
+def cannon(c):
+    return [S(c.x("x", c.N, c.N) @ c.x("y", c.N, c.N), 0, 1)]
 
 
 # ---- comparing ----

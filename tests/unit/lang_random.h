@@ -77,7 +77,10 @@ static inline lc_node random_draft(const lc_program *program, uint64_t *seed) {
 	if (takes_argument(op, LC_A_OTHER_DIM)) n.e = (int8_t)draw(seed, 2);
 	if (takes_argument(op, LC_A_REDUCTION)) n.reduce = (uint8_t)draw(seed, LC_REDUCES);
 	if (takes_argument(op, LC_A_COUNT)) n.count = (lc_dim)draw(seed, program->dims.count);
-	if (takes_argument(op, LC_A_SHIFT)) n.shift = (int32_t)draw(seed, 3) - 1;
+	if (takes_argument(op, LC_A_SHIFT)) {
+		n.shift = (int32_t)draw(seed, 3) - 1;
+		if (draw_chance(seed, 30)) n.by = (int8_t)draw(seed, (uint64_t)program->axis_count + 1);
+	}
 	if (takes_argument(op, LC_A_KEY)) n.key = (int64_t)draw(seed, 5);
 	if (takes_argument(op, LC_A_DIMS))
 		n.dims = (uint8_t)draw(seed, 4), n.keep = (uint8_t)draw(seed, 2);
@@ -137,6 +140,32 @@ static inline lc_node random_send(const lc_program *program, uint64_t *seed) {
 	return n;
 }
 
+/* Attention of a sliced sequence to gathered keys, and what it is made of. */
+static inline void random_attention(lc_program *program, uint64_t *seed) {
+	lc_node leaf = lc_draft(LC_INPUT, 0, 0), y = lc_draft(LC_ATTENTION, 0, 0);
+	lk_error err;
+	leaf.dtype = LC_F32;
+	leaf.rank = 3;
+	lc_dim_number(program, 2, &leaf.dim[0], &err);
+	lc_dim_named(program, 0, &leaf.dim[1], &err);
+	lc_dim_named(program, 1, &leaf.dim[2], &err);
+	leaf.layout[0] = (lc_layout){.kind = LC_S, .dim = 1};
+	for (int k = 0; k < 3; k++) {
+		lc_node gather = lc_draft(LC_ALLGATHER, 0, 0);
+		leaf.name = random_name(program, 'a', k);
+		lc_add(program, &leaf, &y.in[k], &err);
+		gather.in[0] = y.in[k];
+		gather.axis = 0;
+		gather.d = 1;
+		gather.name = random_name(program, 'g', k);
+		if (k) lc_add(program, &gather, &y.in[k], &err);
+	}
+	y.causal = (uint8_t)draw(seed, 2);
+	y.window = draw_chance(seed, 30) ? 2 : 0;
+	y.name = random_name(program, 'y', 0);
+	lc_add(program, &y, NULL, &err);
+}
+
 /* A new value for a state, of what fits it. */
 static inline void random_updates(lc_program *program, uint64_t *seed) {
 	size_t count = program->nodes.count;
@@ -170,12 +199,14 @@ static inline lc_file *random_program(uint64_t seed, int values) {
 	uint64_t s = lk_hash64(seed) << 20;
 	lc_file *file = lc_file_new("random");
 	lc_program *program = lc_program_new(file, "p");
-	lc_axis_add(program, "dp", 0, &err);
+	bool attends = draw_chance(&s, 15);
+	lc_axis_add(program, "dp", attends ? 2 : 0, &err);
 	if (draw_chance(&s, 40)) lc_axis_add(program, "tp", 0, &err);
 	lc_dim_declare(program, "N", -1, &err);
 	lc_dim_declare(program, "M", -1, &err);
 	for (int i = 0; i < 5; i++) random_leaf(program, &s, i);
 	if (program->nodes.count == 0) random_leaf(program, &s, 9);
+	if (attends) random_attention(program, &s);
 	for (int tries = 0, number = 0;
 	     tries < 40 * values && (int)program->nodes.count < values && program->nodes.count;
 	     tries++) {
@@ -235,9 +266,11 @@ static inline lc_directive random_directive(const lc_program *program, uint64_t 
 	lk_arena *arena = &program->file->arena;
 	static const uint8_t kinds[] = {LC_SPLIT,   LC_SPLIT,        LC_REORDER,  LC_REORDER,
 	                                LC_REORDER, LC_SLICE_STATE,  LC_FUSE,     LC_OVERLAP,
-	                                LC_BUCKET,  LC_HIERARCHICAL, LC_RECOMPUTE};
+	                                LC_BUCKET,  LC_HIERARCHICAL, LC_RECOMPUTE, LC_RING,
+	                                LC_ULYSSES};
 	lc_directive d = {.kind = (lc_directive_kind)kinds[draw(seed, sizeof kinds)], .chunk = ""};
 	int count = d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL ? 1 : 1 + (int)draw(seed, 4);
+	if (d.kind == LC_RING || d.kind == LC_ULYSSES) count = 1;
 	if (d.kind == LC_REORDER) count++;
 	d.names = LK_ARRAY(arena, lc_word, (size_t)count);
 	d.name_count = count;
@@ -245,6 +278,8 @@ static inline lc_directive random_directive(const lc_program *program, uint64_t 
 	if (d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL)
 		d.names[0].text = random_part_of(program, seed, LC_ALLREDUCE);
 	if (d.kind == LC_REORDER) d.names[0].text = random_part_of(program, seed, LC_ALLGATHER);
+	if (d.kind == LC_RING || d.kind == LC_ULYSSES)
+		d.names[0].text = random_part_of(program, seed, LC_ATTENTION);
 	static const lc_op messages[] = {LC_ALLREDUCE, LC_REDUCESCATTER, LC_ALLGATHER};
 	for (int i = 0; i < count && d.kind == LC_BUCKET; i++)
 		d.names[i].text = random_part_of(program, seed, messages[draw(seed, 3)]);

@@ -613,8 +613,9 @@ static void test_wrong(void **state) {
 	                                  "along a dim are compared; add allgather(s, 0, tp)"},
 		{IN_MESH("out softmax(q, 0)"), "f:5:5: q is partial over tp, and all elements along a dim "
 	                                   "are compared; add allreduce(q, sum, tp)"},
-		{IN_MESH("out topk(r, 0, 99)"), "f:5:5: topk selects from 1 to 64 elements; "},
-		{IN_MESH("out topk(r, 0, N)"), "f:5:5: topk selects from 1 to 64 elements; "},
+		{IN_MESH("out topk(r, 0, 0)"), "f:5:5: topk selects 0 elements; select 1 element at least"},
+		{IN_MESH("out topk(s, 0, N)"), "f:5:5: s is sliced over tp along dim 0, and all elements "
+	                                   "along a dim are compared; add allgather(s, 0, tp)"},
 		{IN_MESH("out argmax(r, 1)"), "f:5:5: r has no dim 1; its dims count from 0 to 0"},
 		{IN_MESH("out gather(r, r, 0)"),
 	     "f:5:5: r is f32, and an integer format is needed; add cast(i32, r)"},

@@ -102,6 +102,7 @@ static void check_kind(struct machine *m, const lc_step *step) {
 		const lc_node *n = node(m, step->values.at[k]);
 		lc_family f = lc_ops[n->op].family;
 		bool moves = f == LC_MOVE || f == LC_CONTRACT || f == LC_ROWS || f == LC_VIEW ||
+		             f == LC_BLOCK || f == LC_ATTEND ||
 		             (f == LC_COMM && n->op >= LC_ALLREDUCE && n->op <= LC_PERMUTE);
 		heavy += moves;
 		pass += !moves && n->op != LC_UPDATE;
@@ -113,6 +114,7 @@ static void check_kind(struct machine *m, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) assert_true(heavy > 0);
 	if (step->kind == LC_STEP_CONTRACT || step->kind == LC_STEP_ROWS || step->kind == LC_STEP_SEND)
 		assert_int_equal(heavy, 1);
+	if (step->kind == LC_STEP_ATTEND) assert_in_range(heavy, 1, 3);
 	if (step->kind != LC_STEP_MAP && step->kind != LC_STEP_RING) assert_int_equal(pass, 0);
 }
 
@@ -584,7 +586,8 @@ static void test_update_in_place(void **state) {
 static void assert_joined(const char *text, const char *wanted) {
 	lc_file *file = read_text("j", text);
 	lc_program *program = file->programs.at[0], *joined;
-	static const char *const kinds[LC_STEP_KINDS] = {"map", "contract", "rows", "comm", "send"};
+	static const char *const kinds[LC_STEP_KINDS] = {"map",    "contract", "rows",
+	                                                "attend", "comm",     "send"};
 	char got[1024] = "";
 	lc_steps *plain = steps_ok(program), *steps = joined_ok(program, &joined, plain->count);
 	for (int i = 0; i < steps->count; i++)
