@@ -601,7 +601,7 @@ class _Printer:
             text = self.texts[value.operands[1 if value.template.startswith("grad") else 0]][0]
             if value.template.startswith("grad"):
                 return f"g_{text}"
-            known = [one for one in re.findall(r"[A-Za-z_]\w*(?!\w*\()", text) if one not in _TAKEN and one not in BYTES]
+            known = [one for one in re.findall(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\()", text) if one not in _TAKEN and one not in BYTES]
             return f"{known[-1] if known else 't'}_{value.hint}"
         word = re.match(r"[a-z_0-9]+(?=\()", value.template)
         return word[0] + "1" if word else "t1"
