@@ -71,9 +71,9 @@ class Tuned:
         """Collectives of the program as the schedule has rewritten it: word, axis, elements; sorted."""
         return collectives(self.text, "best" if self.schedule != "plain" else None)
 
-    def module(self, path: Any, carrier: str = "gloo") -> "Module":
-        """The program with this schedule as a module for PyTorch, written to `path`."""
-        return self.program._module(self.text, path, "best" if self.schedule != "plain" else "plain", self.proof, carrier)
+    def module(self, path: Any) -> "Module":
+        """The program with this schedule as a module for PyTorch, written to `path`, and why it is right."""
+        return self.program._module(self.text, path, "best" if self.schedule != "plain" else "plain", self.proof)
 
 
 @dataclass
@@ -85,13 +85,17 @@ class Module:
     sizes: Dict[str, int]
     proof: Dict[str, Any]
 
-    def load(self, group: Any = None) -> Any:
-        """The schedule, opened by all ranks of a process group together: call it with {input: tensor}, {state: tensor}, {}."""
+    def load(self, group: Any = None, compiled: bool = False) -> Any:
+        """The schedule, opened by all ranks of a process group together: step({input: part}, {state: part}, {}) answers the outputs and
+        changes the states. It runs by torch's operations and the group's backend, gloo or NCCL; `compiled`: as the emitted C, whose
+        messages MPI carries. step.part("in_x", x) is a rank's part of a whole tensor."""
         import importlib.util
         spec = importlib.util.spec_from_file_location("lockstep_" + re.sub(r"\W", "_", os.path.basename(self.path)[:-3]), self.path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        return module.Compiled(self.schedule, self.sizes, group)
+        if compiled:
+            return module.Compiled(self.schedule, self.sizes, group)
+        return module.Reference(self.sizes, group, self.schedule)
 
 
 def collectives(text: str, schedule: Optional[str], sizes: Optional[Mapping[str, int]] = None) -> List[Tuple[str, str, int]]:
@@ -244,11 +248,11 @@ class Captured:
         text, _, first, proof = tuned(self.text, self._sizes(), gpu=gpu, cluster=cluster, **options)
         return Tuned(self, first["schedule"], text, first["time_s"], first["gain"], proof)
 
-    def module(self, path: Any, carrier: str = "gloo") -> Module:
+    def module(self, path: Any) -> Module:
         """The program as it stands as a module for PyTorch, written to `path`."""
-        return self._module(self.text, path, "plain", dict(_ITSELF), carrier)
+        return self._module(self.text, path, "plain", dict(_ITSELF))
 
-    def _module(self, text: str, path: Any, schedule: str, proof: Dict[str, Any], carrier: str) -> Module:
+    def _module(self, text: str, path: Any, schedule: str, proof: Dict[str, Any]) -> Module:
         if not proof.get("equal"):
             raise InputError("module", "the schedule was not found equal", "tune again")
         path = os.path.abspath(os.fspath(path))

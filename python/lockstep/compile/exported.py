@@ -144,7 +144,7 @@ def capture_exported(source: Any, mesh: Any, place: Optional[Mapping[str, str]] 
                 words.updates[states[spec.get("buffer_name") or spec.get("user_input_name")]] = value
             else:
                 outputs.append(value)
-    except (KeyError, IndexError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(where, f"is no exported program: {error} is missing or wrong", "give what torch.export.save writes") from None
