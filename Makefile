@@ -542,15 +542,16 @@ bench-lookup-counted: $(B)/bench-lookup-counted ## the same with cycles counted 
 # --- Python ----------------------------------------------------------------------------------------------------------
 # Debian's interpreter where there is one.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
-PYTHON_SOURCES := $(wildcard python/lockstep/*) python/generate.py python/wheel.py python/README.md LICENSE
+PYTHON_SOURCES := $(wildcard python/lockstep/*.* python/lockstep/compile/*) python/generate.py python/wheel.py python/README.md LICENSE
 WHEEL := $(B)/python/wheel
 
 # The package with its library and its functions, which are written from the option tables; and the wheel of it.
 $(WHEEL): $(PYTHON_SOURCES) $(SHARED) $(B)/portable/$(notdir $(SHARED))
 	@rm -rf $(B)/python
-	@mkdir -p $(B)/python/lockstep
+	@mkdir -p $(B)/python/lockstep/compile
 	$(call say,WHEEL)
 	$(Q)cp python/lockstep/*.py python/lockstep/py.typed $(B)/python/lockstep/
+	$(Q)cp python/lockstep/compile/*.py $(B)/python/lockstep/compile/
 	$(Q)sed -i 's/@SOVERSION@/$(SOVERSION)/' $(B)/python/lockstep/_library.py
 	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py \
 		$(B)/python/lockstep/_answers.py

@@ -20,7 +20,7 @@ class Mesh:
     """Ranks of a process group by axes, the last axis counting fastest; sizes of axes and dims by name."""
 
     def __init__(self, axes, sizes, group=None):
-        self.sizes, self.axes, self.group = dict(sizes), axes, group
+        self.sizes, self.axes, self.group, self.lines = dict(sizes), axes, group, {}
         ranks = dist.get_world_size(group)
         if math.prod(sizes[a] for a in axes) != ranks:
             raise ValueError("the axes " + ", ".join(f"{a}={sizes[a]}" for a in axes) + f" do not make the {ranks} ranks of the group")
@@ -48,36 +48,77 @@ class Mesh:
     def shape(self, dims, cuts):
         return [count for _, count in self.box(dims, cuts)]
 
-    # Collectives over one axis. What each rank has is gathered and then used: slow, and the same for all backends.
+    # Collectives over one axis, by the backend of the group: gloo on processors, NCCL on GPUs.
 
-    def all(self, x, axis):
-        everything = [None] * len(self.members)
-        dist.all_gather_object(everything, x.detach().cpu(), group=self.group)
-        stride = 1
-        for a in reversed(self.axes):
-            if a == axis:
-                break
-            stride *= self.sizes[a]
-        mine = dist.get_rank(self.group)
-        first = mine - self.at[axis] * stride
-        return [everything[first + k * stride].to(x.device) for k in range(self.sizes[axis])]
+    def line(self, axis):
+        """The process group of this rank's axis; all ranks make all groups of the axis, in one order, at its first use."""
+        if axis not in self.lines:
+            count, stride = self.sizes[axis], math.prod(self.sizes[a] for a in self.axes[self.axes.index(axis) + 1:])
+            mine = dist.get_rank(self.group)
+            for first in (r for r in range(len(self.members)) if r // stride % count == 0):
+                ranks = [first + k * stride for k in range(count)]
+                made = dist.new_group([self.members[r] for r in ranks], backend=dist.get_backend(self.group))
+                if mine in ranks:
+                    self.lines[axis] = made
+        return self.lines[axis]
+
+    def cuts(self, count, axis):
+        return [_cut(count, self.sizes[axis], r)[1] for r in range(self.sizes[axis])]
 
     def allreduce(self, x, axis, op):
-        parts = self.all(x, axis)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part if op == "sum" else (torch.maximum if op == "max" else torch.minimum)(total, part)
-        return total
+        total = x.to(_SUMMED.get(x.dtype, x.dtype), copy=True).contiguous()
+        dist.all_reduce(total, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}[op], group=self.line(axis))
+        return total.to(x.dtype)
+
+    def reducescatter(self, x, axis, op, d):
+        if dist.get_backend(self.group) != "nccl" or op != "sum" or x.shape[d] % self.sizes[axis]:
+            return self.slice(self.allreduce(x, axis, op), d, axis)
+        parts = [part.contiguous() for part in x.chunk(self.sizes[axis], d)]
+        mine = torch.empty_like(parts[0])
+        dist.reduce_scatter(mine, parts, group=self.line(axis))
+        return mine
 
     def slice(self, x, d, axis):
         begin, count = _cut(x.shape[d], self.sizes[axis], self.at[axis])
         return x.narrow(d, begin, count)
 
-    def allgather(self, x, d, axis):
-        return torch.cat(self.all(x, axis), d)
+    def allgather(self, x, d, axis, whole):
+        """Slices may differ by one: all travel with the extent of the longest."""
+        cuts = self.cuts(whole, axis)
+        own = x if x.shape[d] == cuts[0] else _cut_to(x, d, cuts[0], True)
+        parts = [torch.empty_like(_bytes(own)) for _ in cuts]
+        dist.all_gather(parts, _bytes(own), group=self.line(axis))
+        return torch.cat([part.view(x.dtype).view(own.shape).narrow(d, 0, count) for part, count in zip(parts, cuts)], d)
+
+    def alltoall(self, x, d, e, axis, whole):
+        """From slices along d, of `whole` elements in all, to slices along e."""
+        rows, columns = self.cuts(whole, axis), self.cuts(x.shape[e], axis)
+        sent = [part.contiguous() for part in x.split(columns, e)]
+        shapes = []
+        for count in rows:
+            shape = list(x.shape)
+            shape[d], shape[e] = count, columns[self.at[axis]]
+            shapes.append(shape)
+        received = [math.prod(shape) * x.element_size() for shape in shapes]
+        into = torch.empty(sum(received), dtype=torch.uint8, device=x.device)
+        dist.all_to_all_single(into, torch.cat([_bytes(part) for part in sent]), received,
+                               [part.numel() * x.element_size() for part in sent], group=self.line(axis))
+        return torch.cat([part.clone().view(x.dtype).view(shape) for part, shape in zip(into.split(received), shapes)], d)
 
     def permute(self, x, axis, shift):
-        return self.all(x, axis)[(self.at[axis] - shift) % self.sizes[axis]]
+        """Slices of other ranks may be of other extents, which travel along."""
+        everything = [None] * self.sizes[axis]
+        dist.all_gather_object(everything, x.detach().cpu(), group=self.line(axis))
+        return everything[(self.at[axis] - shift) % self.sizes[axis]].to(x.device)
+
+
+# What gloo does not add, and in what it is added.
+_SUMMED = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.int16: torch.int32}
+
+
+def _bytes(x):
+    """What a backend carries of any format."""
+    return x.contiguous().flatten().view(torch.uint8)
 
 
 def _function(of_tensor, of_number):
@@ -187,7 +228,7 @@ class Compiled:
         """What this rank holds of "in_NAME", "state_NAME" or "outN_NAME"."""
         begin, extent = (ctypes.c_int64 * 6)(), (ctypes.c_int64 * 6)()
         self.library.lk_torch_part(self.plan, argument.encode(), begin, extent)
-        return [extent[d] for d in range(self.arguments[argument][1])]
+        return [extent[d] for d in range(len(self.arguments[argument][1]))]
 
     def __call__(self, inputs, states, scalars):
         """The outputs, as a list; states are updated in place. All by name."""
@@ -214,15 +255,32 @@ class Compiled:
 
 
 class Reference:
-    """The program as it stands, by torch's own operations and torch.distributed: what Compiled is to be compared with."""
+    """A schedule by torch's own operations and collectives: on processors with gloo, on GPUs with NCCL; what Compiled is to be
+    compared with. What the schedule runs together follows one another here."""
 
-    def __init__(self, sizes, group=None):
-        if REFUSED:
-            raise NotImplementedError(REFUSED)
-        self.mesh = Mesh(AXES, sizes, group)
+    def __init__(self, sizes, group=None, schedule="plain"):
+        self.mesh, self.schedule = Mesh(AXES, sizes, group), SCHEDULES.index(schedule)
+        self.run = REFERENCES[self.schedule]
+        if not self.run:
+            raise NotImplementedError(REFUSED or f"{schedule} runs on another mesh than the program")
+
+    def shape(self, argument):
+        """What this rank holds of "in_NAME", "state_NAME" or "outN_NAME"."""
+        return [count for _, count in self._box(argument)]
+
+    def part(self, argument, whole):
+        """A copy of this rank's part of a whole tensor."""
+        for d, (begin, count) in enumerate(self._box(argument)):
+            whole = whole.narrow(d, begin, count)
+        return whole.clone(memory_format=torch.contiguous_format)
+
+    def _box(self, argument):
+        _, dims, layout = ARGUMENTS[self.schedule][argument]
+        cuts = {axis: int(text[2:].split(",")[0]) for axis, text in zip(AXES, layout.split(" ")) if text.startswith("S(")}
+        return self.mesh.box(dims, cuts)
 
     def __call__(self, inputs, states, scalars):
         with torch.no_grad():
-            outputs, new = reference(self.mesh, inputs, states, scalars)
+            outputs, new = self.run(self.mesh, inputs, states, scalars)
             _result(states, {name: value.clone() for name, value in new.items()})
             return outputs

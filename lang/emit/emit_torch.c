@@ -222,6 +222,12 @@ static void put_reduction(const struct torch *torch, const lc_node *node) {
 	}
 }
 
+/* How many elements along dim d the ranks of this axis hold together: outer axes may cut it too. */
+static void put_whole_extent(const struct torch *torch, const lc_node *node, int d) {
+	put_box(torch, node, "shape");
+	fprintf(torch->out, "[%d]", d);
+}
+
 static void put_collective(const struct torch *torch, const lc_node *node) {
 	const char *axis = torch->p->axes[node->axis].name;
 	int a = node->in[0];
@@ -232,15 +238,18 @@ static void put_collective(const struct torch *torch, const lc_node *node) {
 		        lc_reduce_name((lc_reduce)node->reduce));
 		return;
 	case LC_REDUCESCATTER:
-		fprintf(torch->out, "mesh.slice(mesh.allreduce(v%d, \"%s\", \"%s\"), %d, \"%s\")", a, axis,
-		        lc_reduce_name((lc_reduce)node->reduce), node->d, axis);
+		fprintf(torch->out, "mesh.reducescatter(v%d, \"%s\", \"%s\", %d)", a, axis,
+		        lc_reduce_name((lc_reduce)node->reduce), node->d);
 		return;
 	case LC_ALLGATHER:
-		fprintf(torch->out, "mesh.allgather(v%d, %d, \"%s\")", a, node->d, axis);
+		fprintf(torch->out, "mesh.allgather(v%d, %d, \"%s\", ", a, node->d, axis);
+		put_whole_extent(torch, node, node->d);
+		fputc(')', torch->out);
 		return;
 	case LC_ALLTOALL:
-		fprintf(torch->out, "mesh.slice(mesh.allgather(v%d, %d, \"%s\"), %d, \"%s\")", a, node->d,
-		        axis, node->e, axis);
+		fprintf(torch->out, "mesh.alltoall(v%d, %d, %d, \"%s\", ", a, node->d, node->e, axis);
+		put_whole_extent(torch, node, node->d);
+		fputc(')', torch->out);
 		return;
 	case LC_PERMUTE:
 		fprintf(torch->out, "mesh.permute(v%d, \"%s\", %d)", a, axis, node->shift);
@@ -273,19 +282,36 @@ static void put_torch_value(const struct torch *torch, int id) {
 	fputc('\n', torch->out);
 }
 
-static void put_reference(const lc_program *program, FILE *out) {
+/* A schedule's program, as its directives have rewritten it; what they run together follows one another
+ * here. */
+static void put_reference(const lc_program *program, int schedule, FILE *out) {
 	struct torch torch = {.p = program, .out = out};
-	const char *refused = torch_refused(program);
-	fputs("REFUSED = ", out);
-	put_python_string(refused ? refused : "", out);
-	fputs("\n\n\ndef reference(mesh, x, s, c):\n", out);
-	if (refused) {
-		fputs("    raise NotImplementedError(REFUSED)\n", out);
-		return;
-	}
-	fputs("    outputs, new = [], {}\n", out);
+	fprintf(out, "\n\ndef reference_%d(mesh, x, s, c):\n    outputs, new = [], {}\n", schedule);
 	for (int id = 0; id < (int)program->nodes.count; id++) put_torch_value(&torch, id);
 	fputs("    return outputs, new\n", out);
+}
+
+/* Whether a schedule has a reference: its mesh is the program's, which "hierarchical" changes. */
+static bool has_reference(const lc_program *original, const lc_program *program) {
+	return program->axis_count == original->axis_count && !torch_refused(program);
+}
+
+static void put_references(const lc_program *original, const lc_variant *variants, int count,
+                           FILE *out) {
+	const char *refused = torch_refused(original);
+	fputs("REFUSED = ", out);
+	put_python_string(refused ? refused : "", out);
+	fputc('\n', out);
+	for (int i = 0; i < count; i++)
+		if (has_reference(original, variants[i].program))
+			put_reference(variants[i].program, i, out);
+	fputs("\n\nREFERENCES = [", out);
+	for (int i = 0; i < count; i++) {
+		fputs(i ? ", " : "", out);
+		if (has_reference(original, variants[i].program)) fprintf(out, "reference_%d", i);
+		else fputs("None", out);
+	}
+	fputs("]\n", out);
 }
 
 /* ---- tables ---- */
@@ -315,8 +341,13 @@ static void put_arguments(const lc_program *program, FILE *out) {
 		for (int id = 0; id < (int)program->nodes.count; id++) {
 			const lc_node *node = &program->nodes.at[id];
 			if (!torch_argument(program, id, kind, &output, name)) continue;
-			fprintf(out, "        \"%s\": (%s, %d, \"", name, torch_dtype((lc_dtype)node->dtype),
-			        node->rank);
+			fprintf(out, "        \"%s\": (%s, [", name, torch_dtype((lc_dtype)node->dtype));
+			for (int d = 0; d < node->rank; d++) {
+				fputs(d ? ", \"" : "\"", out);
+				lc_dim_print(program, node->dim[d], out);
+				fputc('"', out);
+			}
+			fputs("], \"", out);
 			for (int a = 0; a < program->axis_count; a++)
 				fprintf(out, "%s%s", a ? " " : "",
 				        lc_layout_text(program, &node->layout[a], a, layout, sizeof layout));
@@ -345,7 +376,7 @@ static void put_tables(const lc_program *program, const lc_variant *variants, in
 	put_names("SIZES", sizes, size_count, out);
 	put_names("SCALARS", scalars, scalar_count, out);
 	put_names("SCHEDULES", schedules, count, out);
-	fputs("ARGUMENTS = [  # of each schedule: format, number of dims, layout\n", out);
+	fputs("ARGUMENTS = [  # of each schedule: format, dims, layout\n", out);
 	for (int i = 0; i < count; i++) put_arguments(variants[i].program, out);
 	fputs("]\n", out);
 }
@@ -441,7 +472,7 @@ lk_status lc_emit_torch(const lc_program *original, const lc_variant *variants, 
 	lc_mpi_runtime(torch_files, out);
 	fputs("\n\n", out);
 	put_tables(original, variants, count, out);
-	put_reference(original, out);
+	put_references(original, variants, count, out);
 	fputs("\n\nSOURCE = r'''", out);
 	LK_TRY(lc_emit_mpi(original, variants, count, out, err));
 	fputs("'''\n\nGLUE = r'''\n", out);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests of the Python package: its wheel is installed without a network into a clean environment, which is then moved; the tests
-# run there, and those of arrays once more where the system's NumPy is seen.
+# run there, and those of arrays and of capture once more where the system's NumPy and PyTorch are seen.
 # Usage: python/tests/run.sh PYTHON WHEEL PROGRAM
 set -euo pipefail
 python=$1 wheel=$(realpath "$2") program=$(realpath "$3") here=$(cd "$(dirname "$0")" && pwd)
@@ -35,6 +35,7 @@ suite() { # ENVIRONMENT PATTERN
 }
 suite clean 'test_*.py'
 suite arrays 'test_arrays.py'
+suite arrays 'test_capture*.py' # with PyTorch, where the system has it
 [ $status -eq 0 ] || [ $failed -gt 0 ] || failed=1
 echo "python: $passed passed, $failed failed, $skipped skipped"
 exit $status

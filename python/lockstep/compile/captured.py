@@ -71,9 +71,9 @@ class Tuned:
         """Collectives of the program as the schedule has rewritten it: word, axis, elements; sorted."""
         return collectives(self.text, "best" if self.schedule != "plain" else None)
 
-    def module(self, path: Any, carrier: str = "gloo") -> "Module":
-        """The program with this schedule as a module for PyTorch, written to `path`."""
-        return self.program._module(self.text, path, "best" if self.schedule != "plain" else "plain", self.proof, carrier)
+    def module(self, path: Any) -> "Module":
+        """The program with this schedule as a module for PyTorch, written to `path`, and why it is right."""
+        return self.program._module(self.text, path, "best" if self.schedule != "plain" else "plain", self.proof)
 
 
 @dataclass
@@ -85,17 +85,21 @@ class Module:
     sizes: Dict[str, int]
     proof: Dict[str, Any]
 
-    def load(self, group: Any = None) -> Any:
-        """The schedule, opened by all ranks of a process group together: call it with {input: tensor}, {state: tensor}, {}."""
+    def load(self, group: Any = None, compiled: bool = False) -> Any:
+        """The schedule, opened by all ranks of a process group together: step({input: part}, {state: part}, {}) answers the outputs and
+        changes the states. It runs by torch's operations and the group's backend, gloo or NCCL; `compiled`: as the emitted C, whose
+        messages MPI carries. step.part("in_x", x) is a rank's part of a whole tensor."""
         import importlib.util
         spec = importlib.util.spec_from_file_location("lockstep_" + re.sub(r"\W", "_", os.path.basename(self.path)[:-3]), self.path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        return module.Compiled(self.schedule, self.sizes, group)
+        if compiled:
+            return module.Compiled(self.schedule, self.sizes, group)
+        return module.Reference(self.sizes, group, self.schedule)
 
 
-def collectives(text: str, schedule: Optional[str]) -> List[Tuple[str, str, int]]:
-    """What travels in a program after a schedule: (word, axis, elements), sorted."""
+def collectives(text: str, schedule: Optional[str], sizes: Optional[Mapping[str, int]] = None) -> List[Tuple[str, str, int]]:
+    """What travels in a program after a schedule: (word, axis, elements), sorted. sizes: of dims that have names."""
     words = ["--schedule", schedule] if schedule else []
     action = "rewrite" if schedule else "print"
     done = json.loads(_compile(action, text, "--ir", "-o", "json", *words))
@@ -104,8 +108,44 @@ def collectives(text: str, schedule: Optional[str]) -> List[Tuple[str, str, int]
         for one in program["values"]:
             if one["op"] in ("allreduce", "allgather", "reducescatter", "alltoall", "reduce", "broadcast", "permute"):
                 axis = one["attributes"].split(",")[-2 if "dim=" in one["attributes"] else -1].strip()
-                found.append((one["op"], axis, math.prod(int(n) for n in one["shape"])))
+                found.append((one["op"], axis, math.prod(_extent(n, sizes or {}) for n in one["shape"])))
     return sorted(found)
+
+
+def _extent(text: str, sizes: Mapping[str, int]) -> int:
+    """A size as the compiler prints it: sums and products of numbers and names."""
+    numbers = re.sub(r"[A-Za-z_]\w*", lambda name: str(sizes[name[0]]), text)
+    return sum(math.prod(map(int, term.split("*"))) for term in re.sub(r"[\s()]", "", numbers).split("+"))
+
+
+def interpret(text: str, sizes: str, given: Mapping[str, Any]) -> Dict[str, List[float]]:
+    """Results of a program on these tensors, by the interpreter on all ranks: "out 1", ..., and states by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "inputs.json")
+        with open(path, "w", encoding="ascii") as file:
+            json.dump({name: _numbers(tensor) for name, tensor in given.items()}, file)
+        done = json.loads(_compile("run", text, "--sizes", sizes, "--inputs", path, "--all", "-o", "json"))
+    found: Dict[str, List[float]] = {}
+    for one in done["results"]:
+        label = f"out {len(found) + 1}" if one["name"].startswith("out ") else one["name"]
+        found[label] = [float(x) for x in one["values"][0]]
+    return found
+
+
+def tuned(text: str, sizes: str, **options: Any) -> Tuple[str, Optional[str], Dict[str, Any], Dict[str, Any]]:
+    """The program with its fastest schedule, named best; that name (None: as it stands); what tune says of it; the proof."""
+    words = ["--sizes", sizes, "-o", "json"]
+    for key, value in options.items():
+        if value is not None and value is not False:
+            words += ["--" + key.replace("_", "-")] + ([] if value is True else [str(value)])
+    done = json.loads(_compile("tune", text, *words))
+    first = done["schedules"][0] if done["schedules"] else done["plain"]
+    if first["schedule"] == "plain":
+        return text, None, first, dict(_ITSELF)
+    return text + f"schedule best {{ {first['schedule']} }}\n", "best", first, done["verified"]
+
+
+_ITSELF = {"equal": True, "draws": 0, "chance": 0}  # a program as it stands
 
 
 # ---- the program ----
@@ -158,7 +198,7 @@ class Captured:
         if "dropout(" in self.text:
             raise InputError("verify", "dropout draws otherwise in PyTorch", "capture the function with dropout off: model.eval()")
         given, wanted = self._run(example)
-        got = self._interpret(given)
+        got = interpret(self.text, self._sizes(), given)
         apart = {}
         for label, tensor, dtype in wanted:
             reference, own = tensor.double().flatten().tolist(), got[label]
@@ -201,38 +241,18 @@ class Captured:
         wanted = [(f"out {i + 1}", tensor, value.dtype) for i, (tensor, value) in enumerate(zip(results, self._outputs))]
         return given, wanted + [(self._names[state], after[state], state.dtype) for state in self._states]
 
-    def _interpret(self, given: Mapping[str, Any]) -> Dict[str, List[float]]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "inputs.json")
-            with open(path, "w", encoding="ascii") as file:
-                json.dump({name: _numbers(tensor) for name, tensor in given.items()}, file)
-            done = json.loads(_compile("run", self.text, "--sizes", self._sizes(), "--inputs", path, "--all", "-o", "json"))
-        found, outs = {}, 0
-        for one in done["results"]:
-            outs += one["name"].startswith("out ")
-            found[f"out {outs}" if one["name"].startswith("out ") else one["name"]] = [float(x) for x in one["values"][0]]
-        return found
-
     # ---- schedules ----
 
     def tune(self, gpu: Optional[str] = None, cluster: Optional[str] = None, **options: Any) -> Tuned:
         """The fastest schedule on a cluster, by simulation, and verified. options: those of `lockstep compile tune`."""
-        words = ["--sizes", self._sizes(), "-o", "json"]
-        for key, value in {"gpu": gpu, "cluster": cluster, **options}.items():
-            if value is not None:
-                words += ["--" + key.replace("_", "-")] + ([] if value is True else [str(value)])
-        done = json.loads(_compile("tune", self.text, *words))
-        first = done["schedules"][0] if done["schedules"] else done["plain"]
-        text, schedule = self.text, first["schedule"]
-        if schedule != "plain":
-            text += f"schedule best {{ {schedule} }}\n"
-        return Tuned(self, schedule, text, first["time_s"], first["gain"], done["verified"] or {"equal": True, "draws": 0, "chance": 0})
+        text, _, first, proof = tuned(self.text, self._sizes(), gpu=gpu, cluster=cluster, **options)
+        return Tuned(self, first["schedule"], text, first["time_s"], first["gain"], proof)
 
-    def module(self, path: Any, carrier: str = "gloo") -> Module:
+    def module(self, path: Any) -> Module:
         """The program as it stands as a module for PyTorch, written to `path`."""
-        return self._module(self.text, path, "plain", {"equal": True, "draws": 0, "chance": 0}, carrier)
+        return self._module(self.text, path, "plain", dict(_ITSELF))
 
-    def _module(self, text: str, path: Any, schedule: str, proof: Dict[str, Any], carrier: str) -> Module:
+    def _module(self, text: str, path: Any, schedule: str, proof: Dict[str, Any]) -> Module:
         if not proof.get("equal"):
             raise InputError("module", "the schedule was not found equal", "tune again")
         path = os.path.abspath(os.fspath(path))

@@ -747,6 +747,7 @@ ROWS: Dict[str, Callable[..., Any]] = {
     "bfloat16": cast_to("bf16"), "int": cast_to("i32"), "long": cast_to("i64"), "bool": cast_to("bool"), "type_as": type_as,
     "contiguous": same, "clone": same, "alias": same, "lift_fresh": same, "requires_grad_": same, "view_as": lambda w, x, y: w.reshape(x, y.shape),
     "reshape_as": lambda w, x, y: w.reshape(x, y.shape), "detach": detach, ".data": detach, "dropout": dropout,
+    "copy": lambda w, x, src, *_, **__: expand(w, w.cast(src, x.dtype), list(x.shape)), "zero": like(0), "fill": full_like,
     "zeros": filled(0), "ones": filled(1), "full": full, "zeros_like": like(0), "ones_like": like(1), "full_like": full_like,
     "new_zeros": new_filled(0), "new_ones": new_filled(1), "arange": arange,
     "threshold_backward": threshold_backward, "tanh_backward": tanh_backward, "sigmoid_backward": sigmoid_backward,

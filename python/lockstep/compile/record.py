@@ -61,6 +61,12 @@ def flat(tree: Any) -> List[Any]:
     return [one for part in tree for one in flat(part)] if isinstance(tree, (list, tuple)) else []
 
 
+def _memory(tensor: torch.Tensor) -> int:
+    """What views of one memory share, also where there is none (meta tensors)."""
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage._cdata
+
+
 class Recorder:
     """Values of the program by the tensors that they are."""
 
@@ -78,7 +84,7 @@ class Recorder:
     def bind(self, tensor: torch.Tensor, value: Value) -> None:
         if id(tensor) not in self.known:
             self.keep.append(tensor)
-            self.by_memory.setdefault(tensor.storage().data_ptr(), []).append(tensor)
+            self.by_memory.setdefault(_memory(tensor), []).append(tensor)
         self.known[id(tensor)] = value
         self.stale.pop(id(tensor), None)
 
@@ -190,7 +196,7 @@ class Recorder:
         return result
 
     def _replace(self, target: torch.Tensor, made: Value) -> None:
-        same = [one for one in self.by_memory.get(target.storage().data_ptr(), [])]
+        same = [one for one in self.by_memory.get(_memory(target), [])]
         alike = [one for one in same if (one.shape, one.stride(), one.storage_offset()) == (target.shape, target.stride(), target.storage_offset())]
         leaves = [one for one in same if self.root.get(id(one)) is not None]
         if leaves and not any(one is leaf for one in alike for leaf in leaves):

@@ -260,16 +260,14 @@ class Words:
         """Elementwise, dims aligned at the last one. Numbers stay literals."""
         shape = broadcast([one.shape for one in operands if isinstance(one, Value)])
         tensors, texts = [], {}
-        solid = [one for one in operands if isinstance(one, Value) and one.number is None]
+        given = [one for one in operands if isinstance(one, Value) and one.number is None]
+        if broadcast([one.shape for one in given]) != shape or not given:  # numbers give it its shape
+            operands = [self.solid(one) if isinstance(one, Value) else one for one in operands]
         for i, one in enumerate(operands):
             number = one.number if isinstance(one, Value) else one
-            if number is None or (isinstance(one, Value) and not solid and not tensors):
-                texts[i] = len(tensors)
+            texts[i] = len(tensors) if number is None else literal(number)
+            if number is None:
                 tensors.append(one)
-            else:
-                texts[i] = literal(number)
-        if broadcast([one.shape for one in tensors]) != shape:
-            raise Unsayable(f"a number for each element of {list(shape)}, beside a smaller tensor", "make the tensor larger first")
         where = {i: at for i, at in texts.items() if isinstance(at, int)}
         template = re.sub(r"\{(\d)(:\d)?\}", lambda m: "{%d%s}" % (where[int(m[1])], m[2] or "") if int(m[1]) in where
                           else _within(texts[int(m[1])], _ATOM if texts[int(m[1])][0] != "-" else 4, m[2]), template)
@@ -601,7 +599,7 @@ class _Printer:
             text = self.texts[value.operands[1 if value.template.startswith("grad") else 0]][0]
             if value.template.startswith("grad"):
                 return f"g_{text}"
-            known = [one for one in re.findall(r"[A-Za-z_]\w*(?!\w*\()", text) if one not in _TAKEN and one not in BYTES]
+            known = [one for one in re.findall(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\()", text) if one not in _TAKEN and one not in BYTES]
             return f"{known[-1] if known else 't'}_{value.hint}"
         word = re.match(r"[a-z_0-9]+(?=\()", value.template)
         return word[0] + "1" if word else "t1"

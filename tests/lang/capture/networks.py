@@ -1,5 +1,5 @@
-"""Six networks in plain PyTorch, without a collective: each a function, its example, a mesh and where its inputs lie. NAME.lk has the
-same by hand. Sizes are small, in the proportions of use: tokens are many, weights are large."""
+"""Six networks in plain PyTorch, without a collective: each a function, its example and where its inputs lie. NAME.lk has the same
+by hand. NETWORKS has a mesh and sizes for each: small, in the proportions of use, where tokens are many and weights are large."""
 
 import math
 
@@ -35,14 +35,14 @@ class LlamaBlock(nn.Module):
         q = self.wq(a).view(batch, length, self.heads, self.size).transpose(1, 2)
         k = self.wk(a).view(batch, length, self.groups, self.size).transpose(1, 2)
         v = self.wv(a).view(batch, length, self.groups, self.size).transpose(1, 2)
-        rate = torch.pow(10000.0, -torch.arange(0, self.size // 2) * (2.0 / self.size))
-        angle = torch.outer(torch.arange(length), rate)
+        rate = torch.pow(10000.0, -torch.arange(0, self.size // 2, device=x.device) * (2.0 / self.size))
+        angle = torch.outer(torch.arange(length, device=x.device), rate)
         cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
         q, k = rotated(q, cos, sin), rotated(k, cos, sin)
         k = k.repeat_interleave(self.heads // self.groups, dim=1)
         v = v.repeat_interleave(self.heads // self.groups, dim=1)
         score = q @ k.transpose(-1, -2) / math.sqrt(self.size)
-        seen = torch.tril(torch.ones(length, length, dtype=torch.bool))
+        seen = torch.tril(torch.ones(length, length, dtype=torch.bool, device=x.device))
         score = score.masked_fill(~seen, float("-inf"))
         o = torch.softmax(score, dim=-1) @ v
         h = x + self.wo(o.transpose(1, 2).reshape(batch, length, -1))
@@ -50,24 +50,25 @@ class LlamaBlock(nn.Module):
         return h + self.down(F.silu(self.gate(m)) * self.up(m))
 
 
-def llama():
+def llama(B, S, H, A, K, D, F):
     place = {"x": "S(1,tp)", "w[qkv].weight": "S(0,tp)", "wo.weight": "S(1,tp)", "gate.weight": "S(0,tp)", "up.weight": "S(0,tp)",
              "down.weight": "S(1,tp)"}
-    return LlamaBlock(16, 4, 2, 4, 32), (torch.randn(1, 6, 16),), {"tp": 2}, place
+    return LlamaBlock(H, A, K, 2 * D, F), (torch.randn(B, S, H),), place
 
 
 # ---- a mixture of experts: groups of tokens, two experts a token, slots of an expert; experts on ranks ----
 
 def moe(x, router, w1, w2):
     groups, tokens, _ = x.shape
-    experts, slots = router.shape[1], tokens // 2
+    experts = router.shape[1]
+    slots = 2 * tokens // experts
     gates = torch.softmax(x @ router, dim=-1)
     best, index = gates.topk(2, dim=-1)
     pick = F.one_hot(index, experts).to(x.dtype)            # group, token, choice, expert
     first, second = pick[:, :, 0], pick[:, :, 1]
     place1 = first.cumsum(1) - first
     place2 = second.cumsum(1) - second + first.sum(1, keepdim=True)
-    slot = torch.arange(slots)
+    slot = torch.arange(slots, device=x.device)
     to1 = first.unsqueeze(-1) * (place1.unsqueeze(-1) == slot).to(x.dtype)
     to2 = second.unsqueeze(-1) * (place2.unsqueeze(-1) == slot).to(x.dtype)
     sent = torch.einsum("gtec,gth->gech", to1 + to2, x)
@@ -76,9 +77,9 @@ def moe(x, router, w1, w2):
     return torch.einsum("gtec,gech->gth", gate, y)
 
 
-def moe_layer():
-    example = (torch.randn(2, 8, 8), torch.randn(8, 4), torch.randn(4, 8, 64), torch.randn(4, 64, 8))
-    return moe, example, {"ep": 2}, {"x": "S(0,ep)", "w[12]": "S(0,ep)"}
+def moe_layer(G, T, H, E, C, F):
+    example = (torch.randn(G, T, H), torch.randn(H, E), torch.randn(E, H, F), torch.randn(E, F, H))
+    return moe, example, {"x": "S(0,ep)", "w[12]": "S(0,ep)"}
 
 
 # ---- a training step under ZeRO: gradients by autograd, Adam on sliced weights and moments ----
@@ -94,11 +95,11 @@ def zero(x, target, w1, w2, m1, m2, v1, v2, step):
     return loss
 
 
-def zero_step():
-    w1, w2 = torch.randn(6, 10), torch.randn(10, 4)
-    moments = [torch.rand(6, 10), torch.rand(10, 4), torch.rand(6, 10), torch.rand(10, 4)]
-    example = (torch.randn(64, 6), torch.randn(64, 4), w1.requires_grad_(), w2.requires_grad_(), *moments, torch.tensor(3.0))
-    return zero, example, {"dp": 2}, {"x": "S(0,dp)", "target": "S(0,dp)", "[wmv][12]": "S(0,dp)"}
+def zero_step(B, I, H, O):
+    w1, w2 = torch.randn(I, H), torch.randn(H, O)
+    moments = [torch.rand(I, H), torch.rand(H, O), torch.rand(I, H), torch.rand(H, O)]
+    example = (torch.randn(B, I), torch.randn(B, O), w1.requires_grad_(), w2.requires_grad_(), *moments, torch.full((), 3.0))
+    return zero, example, {"x": "S(0,dp)", "target": "S(0,dp)", "[wmv][12]": "S(0,dp)"}
 
 
 # ---- a block of a vision transformer with its patches; batch and heads sliced ----
@@ -121,9 +122,9 @@ class VitBlock(nn.Module):
         return x + self.fc2(F.gelu(self.fc1(self.norm2(x))))
 
 
-def vit():
+def vit(B, C, Y, X, H, A, F):
     place = {"image": "S(0,dp)", "[qkv].*": "S(0,tp)", "fc1.*": "S(0,tp)", "proj.weight": "S(1,tp)", "fc2.weight": "S(1,tp)"}
-    return VitBlock(3, 2, 8, 2, 16), (torch.randn(2, 3, 4, 4),), {"dp": 2, "tp": 2}, place
+    return VitBlock(C, 2, H, A, F), (torch.randn(B, C, 2 * Y, 2 * X),), place
 
 
 # ---- Mamba-2: a state-space layer in its dual form, chunk by chunk; heads sliced ----
@@ -138,7 +139,7 @@ def mamba(x, dt, a, b, c, d, w_in, w_out):
     b, c = b.view(batch, -1, size, b.shape[-1]), c.view(batch, -1, size, c.shape[-1])
     so_far = decay.cumsum(-1)
     within = so_far.unsqueeze(-1) - so_far.unsqueeze(-2)
-    lower = torch.tril(torch.ones(size, size, dtype=torch.bool))
+    lower = torch.tril(torch.ones(size, size, dtype=torch.bool, device=x.device))
     kernel = torch.exp(torch.where(lower, within, -1e9))                     # B,H,chunks,size,size
     fed = u * step.unsqueeze(-1)                                             # B,chunks,size,H,P
     inside = torch.einsum("bkin,bkjn,bhkij,bkjhp->bkihp", c, b, kernel, fed)
@@ -146,7 +147,7 @@ def mamba(x, dt, a, b, c, d, w_in, w_out):
     states = torch.einsum("bkjn,bhkj,bkjhp->bkhpn", b, to_end, fed)
     total = F.pad(so_far[..., -1], (1, 0)).cumsum(-1)                        # B,H,chunks + 1
     between = total[..., :-1].unsqueeze(-1) - total[..., 1:].unsqueeze(-2)
-    before = torch.tril(torch.ones(between.shape[-1], between.shape[-1], dtype=torch.bool), diagonal=-1)
+    before = torch.tril(torch.ones(between.shape[-1], between.shape[-1], dtype=torch.bool, device=x.device), diagonal=-1)
     carried = torch.exp(torch.where(before, between, -1e9))
     entering = torch.einsum("bhkl,blhpn->bkhpn", carried, states)
     outside = torch.einsum("bkin,bkhpn,bhki->bkihp", c, entering, torch.exp(so_far))
@@ -154,11 +155,10 @@ def mamba(x, dt, a, b, c, d, w_in, w_out):
     return x + y.flatten(3).reshape(batch, length, -1) @ w_out
 
 
-def mamba_block():
-    batch, length, hidden, heads, size, state = 1, 12, 8, 2, 4, 3
-    example = (torch.randn(batch, length, hidden), torch.randn(batch, length, heads), torch.randn(heads), torch.randn(batch, length, state),
-               torch.randn(batch, length, state), torch.randn(heads), torch.randn(hidden, heads * size), torch.randn(heads * size, hidden))
-    return mamba, example, {"tp": 2}, {"dt": "S(2,tp)", "a": "S(0,tp)", "d": "S(0,tp)", "w_in": "S(1,tp)", "w_out": "S(0,tp)"}
+def mamba_block(B, M, H, P, N):
+    example = (torch.randn(B, 12, M), torch.randn(B, 12, H), torch.randn(H), torch.randn(B, 12, N), torch.randn(B, 12, N), torch.randn(H),
+               torch.randn(M, H * P), torch.randn(H * P, M))
+    return mamba, example, {"dt": "S(2,tp)", "a": "S(0,tp)", "d": "S(0,tp)", "w_in": "S(1,tp)", "w_out": "S(0,tp)"}
 
 
 # ---- DLRM: tables sliced by rows over ranks, the rest data parallel; binary cross entropy ----
@@ -174,12 +174,17 @@ def recommender(dense, users, items, user_table, item_table, bottom, top, label)
     return F.binary_cross_entropy_with_logits(score, label)
 
 
-def dlrm():
-    batch, size = 8, 4
-    example = (torch.randn(batch, 3), torch.randint(0, 64, (batch, 2)), torch.randint(0, 96, (batch, 3)), torch.randn(64, size),
-               torch.randn(96, size), torch.randn(3, size), torch.randn(size + 3, 1), torch.randint(0, 2, (batch,)).float())
-    return recommender, example, {"dp": 2}, {"dense": "S(0,dp)", "users": "S(0,dp)", "items": "S(0,dp)", "label": "S(0,dp)",
-                                            "*_table": "S(0,dp)"}
+def dlrm(B, N, U, I, D, R, T):
+    example = (torch.randn(B, N), torch.randint(0, R, (B, U)), torch.randint(0, T, (B, I)), torch.randn(R, D), torch.randn(T, D),
+               torch.randn(N, D), torch.randn(D + 3, 1), torch.rand(B))
+    return recommender, example, {"dense": "S(0,dp)", "users": "S(0,dp)", "items": "S(0,dp)", "label": "S(0,dp)", "*_table": "S(0,dp)"}
 
 
-NETWORKS = {"llama": llama, "moe_layer": moe_layer, "zero_step": zero_step, "vit": vit, "mamba_block": mamba_block, "dlrm": dlrm}
+NETWORKS = {
+    llama: (dict(tp=2), dict(B=1, S=6, H=16, A=4, K=2, D=2, F=32)),
+    moe_layer: (dict(ep=2), dict(G=2, T=8, H=8, E=4, C=4, F=64)),
+    zero_step: (dict(dp=2), dict(B=64, I=6, H=10, O=4)),
+    vit: (dict(dp=2, tp=2), dict(B=2, C=3, Y=2, X=2, H=8, A=2, F=16)),
+    mamba_block: (dict(tp=2), dict(B=1, M=8, H=2, P=4, N=3)),
+    dlrm: (dict(dp=2), dict(B=8, N=3, U=2, I=3, D=4, R=64, T=96)),
+}
