@@ -148,7 +148,7 @@ def repeat(to, own):
 
 def combine(tensor, op, size):
     """What a reduction leaves if every rank has the same data."""
-    ops, at = c10d.ReduceOp, tensor.data
+    ops, at = c10d.ReduceOp, tensor._values() if tensor.is_sparse else tensor.data
     if at.dtype == torch.bool or op in (ops.AVG, ops.MIN, ops.MAX, ops.BAND, ops.BOR):
         return
     if op == ops.PRODUCT:
@@ -380,9 +380,10 @@ class Ranks(c10d.ProcessGroup):
 
 # ---- torch.distributed ----
 
-def is_for_nccl(asked):
-    """Whether the recorder stands in for NCCL itself, below torch."""
-    return "nccl" in asked and ":" not in asked and torch.cuda.is_available()
+def is_ours(asked):
+    """Not a backend that the program brings itself, nor NCCL on a GPU, which the recorder stands in for below torch."""
+    named = {part.split(":")[-1] for part in asked.split(",")}
+    return named <= {"gloo", "mpi", "nccl", "ucc"} and not (asked == "nccl" and torch.cuda.is_available())
 
 
 def make_group(options, _):
@@ -420,7 +421,7 @@ def change_init(module):
         call = signature.bind(*args, **kwargs)
         asked = str(call.arguments.get("backend") or "gloo").lower()
         check_rank(call.arguments)
-        if is_for_nccl(asked):
+        if not is_ours(asked):
             return begin(*args, **kwargs)
         as_ours(call, asked)
         call.arguments.pop("init_method", None)
@@ -445,7 +446,7 @@ def change_new_group(module):
     def new_group(*args, **kwargs):
         call = signature.bind(*args, **kwargs)
         asked = str(call.arguments.get("backend") or get_backend()).lower()
-        if is_for_nccl(asked):
+        if not is_ours(asked):
             return make(*args, **kwargs)
         as_ours(call, asked)
         ranks = call.arguments.get("ranks")

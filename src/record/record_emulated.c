@@ -102,8 +102,9 @@ static lk_status check_remote_calls(const lk_record_request *request, lk_error *
 	for (int i = 0; i < request->words; i++) {
 		const char *path = request->command[i], *ending = strrchr(path, '.');
 		if (!ending || strcmp(ending, ".py") != 0 || !lk_file_contains(path, "init_rpc(")) continue;
-		lk_fail(err, LK_ERR_INPUT, path,
-		        "uses torch.distributed.rpc, whose calls run on other ranks and return their results");
+		lk_fail(
+			err, LK_ERR_INPUT, path,
+			"uses torch.distributed.rpc, whose calls run on other ranks and return their results");
 		return lk_hint(err, "an emulated rank has no others: record the job itself, without %s",
 		               request->ranks ? "--ranks" : "--as-rank");
 	}

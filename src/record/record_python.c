@@ -36,7 +36,8 @@ lk_status lk_record_write_python(const char *folder, lk_error *err) {
 	for (int i = 0; (text = lk_data_file_at(i, &name, &size)) != NULL; i++)
 		if (lk_begins_with(name, MODULES))
 			LK_TRY(lk_record_write_private(folder, name, text, size, err));
-	return LK_OK;
+	/* in place of the folder in which Python would keep them compiled */
+	return lk_record_write_private(folder, MODULES "__pycache__", "", 0, err);
 }
 
 const char *lk_record_python_path(const char *folder, lk_arena *arena) {
