@@ -177,8 +177,9 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 	o.dims = LK_ARRAY(&arena, int, program->nodes.count);
 	o.stem = LK_ARRAY(&arena, int, program->nodes.count);
 	o.newest = LK_ARRAY(&arena, int, program->bundles.count + 1);
-	lk_status status =
-		o.set && o.part && o.dims && o.stem && o.newest ? overlap_check(&o, &arena, err) : lk_oom(err);
+	lk_status status = o.set && o.part && o.dims && o.stem && o.newest
+	                       ? overlap_check(&o, &arena, err)
+	                       : lk_oom(err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, o.set, out, err);
 	lk_arena_free(&arena);
 	return status;

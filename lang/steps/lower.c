@@ -375,7 +375,8 @@ static lk_status lower_contract(lc_lowering *lowering, const lc_step *step, stru
 		LK_TRY(lc_lower_value_bytes(lowering, value->in[1], i, &b));
 		LK_TRY(lc_lower_value_bytes(lowering, v, i, &c));
 		/* every chunk that is a product of its own reads an operand that is not cut whole */
-		if (!lowering->hosts) /* one kernel */;
+		if (!lowering->hosts) /* one kernel */
+			;
 		else if (cut == value->rank - 1) a /= lowering->share;
 		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)

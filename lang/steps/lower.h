@@ -15,7 +15,7 @@ typedef struct lc_lowering {
 	lk_arena scratch;
 	int64_t chunks;
 	bool hosts; /* processes of emitted C; else kernels on GPUs */
-	int inner; /* the first axis whose ranks are chains */
+	int inner;  /* the first axis whose ranks are chains */
 	uint32_t stages, chains;
 	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
 	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
