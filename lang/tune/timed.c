@@ -87,8 +87,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	for (uint32_t s = 0; status == LK_OK && s < graph->ranks.stages; s++)
 		out->bytes = fmax(out->bytes, lk_memory_walk(graph, s).peak);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
-	if (status == LK_OK && hosts)
-		lk_timed_on_hosts(graph, cluster, messages, &costs);
+	if (status == LK_OK && hosts) lk_timed_on_hosts(graph, cluster, messages, &costs);
 	if (status == LK_OK) both_directions(graph, &costs);
 	if (status == LK_OK) status = timed_simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);

@@ -189,7 +189,8 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	lk_coll_kind collective = message ? LK_COLL_SENDRECV : comm_collective_of(kind);
 	const lk_reach *reach;
 	lk_coll_cost cost = moved(graph, op, site, lk_kernel_bytes(ops, op), &reach);
-	if (comm_by_node(ops, op) && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
+	if (comm_by_node(ops, op) && ops->batch[op] > 0)
+		cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds > 0 ? cost.seconds + site->constants->network_call_s : 0;
 	seconds *= site->constants->network_factor;
 	float taken = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);

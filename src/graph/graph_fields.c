@@ -57,8 +57,9 @@ static const char *attention_name(unsigned i) {
 }
 
 static const char *flag_name(unsigned i) {
-	static const char *const names[LK_GRAPH_FLAGS] = {
-		"causal", "transient", "overlapped", "carried", "direct", "sums_pixels", "listed"}; /* by bit */
+	static const char *const names[LK_GRAPH_FLAGS] = {"causal",  "transient", "overlapped",
+	                                                  "carried", "direct",    "sums_pixels",
+	                                                  "listed"}; /* by bit */
 	return names[i];
 }
 

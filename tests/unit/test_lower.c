@@ -296,6 +296,144 @@ static void test_overlap(void **state) {
 	drop(&m);
 }
 
+/* ---- kernels on GPUs ---- */
+
+/* A collective alone, as NCCL's laws price it for the same group: to the picosecond, on fabrics of
+ * every kind, from latency to bandwidth. */
+static void check_alike(const char *text, const char *name, lk_coll_kind kind, int ranks, int node,
+                        bool gathers) {
+	char program[256], sizes[64];
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed_constants(&constants);
+	OK(lk_cluster_parse(&arena, text, &cluster, err));
+	snprintf(program, sizeof program,
+	         "program p(mesh dp) { dim N in x : f32[N] @ %s out %s(x, %s) }",
+	         gathers ? "S(0,dp)" : "P(sum,dp)", name, gathers ? "0, dp" : "sum, dp");
+	for (double elements = 1 << 10; elements < 1 << 29; elements *= 8) {
+		snprintf(sizes, sizeof sizes, "dp=%d,N=%.0f", ranks, elements);
+		struct made m = make(program, NULL, sizes);
+		lk_timed t;
+		OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
+		lk_group_shape group = {.node = cluster.node,
+		                        .ranks = ranks,
+		                        .nodes = (ranks + node - 1) / node,
+		                        .ranks_per_node = ranks < node ? ranks : node,
+		                        .sharing = 1,
+		                        .apart = 1,
+		                        .settings = &constants.nccl,
+		                        .oversubscription = cluster.oversubscription};
+		double alone = lk_collective_cost(kind, &group, 4 * elements).seconds;
+		assert_float_equal((t.seconds - constants.graph_launch_s) * LK_PS_PER_S,
+		                   alone * LK_PS_PER_S, 1.5);
+		drop(&m);
+	}
+	lk_arena_free(&arena);
+}
+
+static void test_collectives_alike(void **state) {
+	(void)state;
+	static const struct {
+		const char *text;
+		int node;
+	} clusters[] = {
+		{"1 node * 8 h100-sxm", 8},    {"8 node * 8 h100-sxm nvlink4, nic 8*400g", 8},
+		{"4 node * 8 a100-sxm-80", 8}, {"8 node * 16 v100-sxm3-32 nvlink2, nic 8*100g", 16},
+		{"1 node * 8 h800", 8},
+	};
+	for (size_t i = 0; i < sizeof clusters / sizeof *clusters; i++)
+		for (int ranks = 2; ranks <= 64; ranks *= 2) {
+			int node = clusters[i].node;
+			if (clusters[i].text[0] == '1' && ranks > node) continue;
+			if (ranks > node && clusters[i].text[0] == '4' && ranks > 4 * node) continue;
+			check_alike(clusters[i].text, "allreduce", LK_COLL_ALLREDUCE, ranks, node, false);
+			check_alike(clusters[i].text, "reducescatter", LK_COLL_REDUCESCATTER, ranks, node,
+			            false);
+			check_alike(clusters[i].text, "allgather", LK_COLL_ALLGATHER, ranks, node, true);
+		}
+}
+
+/* What a kernel reduces, updates and hands round is one all-reduce on GPUs, so that it takes the
+ * longer of that and its pass; hosts send a reduce-scatter and a gather. */
+static void test_fused_pass(void **state) {
+	(void)state;
+	struct made m = make(ADAM32, "fused", "dp=128,N=1024");
+	lk_graph *graph = lowered(&m, 0), *hosts = NULL;
+	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 4096, 0);
+	assert_float_equal(sum_bytes(graph, LK_OP_REDUCESCATTER), 0, 0);
+	assert_float_equal(sum_bytes(graph, LK_OP_ALLGATHER), 0, 0);
+	OK(lc_lower(m.steps, &m.sizes, 0, true, &hosts, err));
+	assert_float_equal(sum_bytes(hosts, LK_OP_ALLREDUCE), 0, 0);
+	assert_float_equal(sum_bytes(hosts, LK_OP_REDUCESCATTER), 4096, 0);
+	assert_float_equal(sum_bytes(hosts, LK_OP_ALLGATHER), 4096, 0);
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed fused, plain;
+	struct made all =
+		make("program p(mesh dp) { dim N in g : f32[N] @ P(sum,dp) out allreduce(g, sum, dp) }",
+	         NULL, "dp=128,N=1024");
+	lk_timed_constants(&constants);
+	OK(lk_cluster_parse(&arena, "8 node * 16 v100-sxm3-32 nvlink2, nic 8*100g", &cluster, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &fused, err));
+	OK(lk_time_steps(all.steps, &all.sizes, &cluster, NULL, &constants, 0, &plain, err));
+	assert_true(fused.seconds >= plain.seconds && fused.seconds < 1.2 * plain.seconds);
+	lk_arena_free(&arena);
+	lk_graph_free(graph);
+	lk_graph_free(hosts);
+	drop(&all);
+	drop(&m);
+}
+
+/* Tiles of one kernel take its time together, whatever their number; the last message, which nothing
+ * follows, takes what one of its size takes. */
+static void test_pieces(void **state) {
+	(void)state;
+	struct made m =
+		make("program p(mesh tp) { dim B, H in x : bf16[B,H] @ S(1,tp) in w : bf16[H,H] @ S(0,tp)\n"
+	         "y = matmul(x, w) z = allreduce(y, sum, tp) out z }\n"
+	         "schedule o { overlap {y,z} chunk }",
+	         "o", "tp=8,B=8192,H=8192");
+	lk_arena arena = LK_ARENA_INIT;
+	lk_cluster cluster;
+	lk_constants constants;
+	lk_timed_constants(&constants);
+	lk_cost_options options = {.constants = &constants, .cuda_graphs = true};
+	OK(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, err));
+	lk_group_shape group = {.node = cluster.node,
+	                        .ranks = 8,
+	                        .nodes = 1,
+	                        .ranks_per_node = 8,
+	                        .sharing = 1,
+	                        .apart = 1};
+	double product = 0, bytes = 2. * 8192 * 8192;
+	for (int64_t chunks = 2; chunks <= 64; chunks *= 2) {
+		lk_graph *graph = lowered(&m, chunks);
+		lk_costs costs;
+		double sums[2] = {0}, flops = 0, last = 0;
+		OK(lk_costs_build(&arena, graph, &cluster, &options, &costs, err));
+		for (uint32_t i = 0; i < graph->ops.count; i++) {
+			double ps = (double)lk_costs_get(&costs, 0, i)->duration_ps;
+			bool moves = lk_op_is_comm(graph->ops.kind[i]);
+			if (moves) last = ps;
+			sums[moves] += ps;
+			flops += graph->ops.flops[i];
+		}
+		if (chunks == 2) product = sums[0];
+		assert_float_equal(flops, 2. * 8192 * 8192 * 1024, 1);
+		assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), bytes, 1);
+		assert_float_equal(sums[0], product, (double)chunks);
+		double whole = lk_collective_cost(LK_COLL_ALLREDUCE, &group, bytes).seconds,
+			   part = lk_collective_cost(LK_COLL_ALLREDUCE, &group, bytes / (double)chunks).seconds;
+		assert_float_equal(sums[1], whole * LK_PS_PER_S, (double)chunks);
+		assert_float_equal(last, part * LK_PS_PER_S, 1);
+		lk_graph_free(graph);
+	}
+	lk_arena_free(&arena);
+	drop(&m);
+}
+
 /* Processes on hosts: MPI's collectives and messages, of groups as they lie on the nodes: dp
  * inside, pp between. */
 static void test_hosts(void **state) {
@@ -430,12 +568,14 @@ static void test_examples(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adam_bytes),   cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_matmul),       cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_buckets),      cmocka_unit_test(test_send),
-		cmocka_unit_test(test_permute),      cmocka_unit_test(test_serial),
-		cmocka_unit_test(test_overlap),      cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_host_dropout), cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_matmul),     cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),
+		cmocka_unit_test(test_permute),    cmocka_unit_test(test_serial),
+		cmocka_unit_test(test_overlap),    cmocka_unit_test(test_collectives_alike),
+		cmocka_unit_test(test_fused_pass), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_hosts),      cmocka_unit_test(test_host_dropout),
+		cmocka_unit_test(test_examples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
