@@ -26,72 +26,10 @@ enum {
 	FIELDS = 512  /* more than lk_job_fields has */
 };
 
-/* ---- what a framework cannot run ---- */
-
 static bool emit_one_of(const char *stack, const char *const *names) {
 	for (; *names != NULL; names++)
 		if (strcmp(stack, *names) == 0) return true;
 	return false;
-}
-
-static bool emit_spares_memory(const lk_job *job) {
-	return job->schedule == LK_SCHED_V_HALF || job->schedule == LK_SCHED_V_MIN;
-}
-
-static bool emit_zero_bubble(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	       job->schedule == LK_SCHED_DUALPIPE || emit_spares_memory(job);
-}
-
-#define TRAINS_NO_ADAPTERS \
-	"it trains no adapters; use --emit axolotl, llama-factory, accelerate or bridge"
-
-/* Megatron-Core's pipelines, whichever program starts them. */
-static const char *core_lacks(const lk_job *job) {
-	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
-		return "Megatron-Core runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
-	return NULL;
-}
-
-static const char *megatron_lacks(const lk_job *job) {
-	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : core_lacks(job);
-}
-
-static const char *bridge_lacks(const lk_job *job) {
-	if (job->narrow_base) return "its adapters keep the base in 16 bits; leave out --qlora";
-	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack nemo";
-	return core_lacks(job);
-}
-
-/* The line starts `nemo llm pretrain`. */
-static const char *nemo_lacks(const lk_job *job) {
-	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : bridge_lacks(job);
-}
-
-static const char *deepspeed_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	if (job->model.experts > 0)
-		return "its experts are not written; use --emit megatron, bridge or nemo";
-	if (job->model.layers > 0 && !lk_emit_plain(&job->model))
-		return "its layers are those of GPT, Llama and BERT; use --emit megatron";
-	if (job->cp > 1) return "it has no context parallelism of this kind; leave out --cp";
-	if (job->vp > 1 || emit_zero_bubble(job) || lk_job_folds(job) ||
-	    job->schedule == LK_SCHED_GPIPE)
-		return "DeepSpeed's pipelines run 1f1b alone; add --schedule 1f1b";
-	return lk_job_uses_deepspeed(job) ? NULL
-	                                  : "the layout is not one of DeepSpeed; add --stack deepspeed";
-}
-
-static const char *titan_lacks(const lk_job *job) {
-	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	if (!emit_one_of(job->stack, fsdp))
-		return "the layout is one of Megatron-LM; add --stack torchtitan";
-	if (job->offload_optimizer && !job->offload_params)
-		return "FSDP moves parameters with the optimizer's states; add --offload-params";
-	if (emit_zero_bubble(job))
-		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
-	return NULL;
 }
 
 /* ---- targets ---- */
@@ -111,12 +49,13 @@ typedef struct emit_framework {
 #define NEMO_IMAGE     "nvcr.io/nvidia/nemo:25.09"
 
 static const emit_framework frameworks[] = {
-	{"megatron", "megatron", megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
-	{"bridge", "nemo", bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
-	{"nemo", "nemo", nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
-	{"deepspeed", "megatron-deepspeed", deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL, MEGATRON_IMAGE,
+	{"megatron", "megatron", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
+	{"bridge", "nemo", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
+	{"nemo", "nemo", lk_nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
+	{"deepspeed", "megatron-deepspeed", lk_deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL,
+     MEGATRON_IMAGE, false},
+	{"torchtitan", "torchtitan", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE,
      false},
-	{"torchtitan", "torchtitan", titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE, false},
 	{"axolotl", "fsdp", lk_axolotl_lacks, 0, lk_write_axolotl, "axolotlai/axolotl:main-latest",
      false},
 	{"llama-factory", "fsdp", lk_llama_factory_lacks, 0, lk_write_llama_factory,
@@ -569,13 +508,6 @@ static bool emit_writes_loss(const emit_framework *framework, lk_loss_kind loss)
 	                                     "llama-factory", "accelerate", NULL};
 	if (loss == LK_LOSS_CUT) return strcmp(framework->name, "axolotl") == 0;
 	return loss == LK_LOSS_LINEAR && emit_one_of(framework->name, linear);
-}
-
-bool lk_emit_plain(const lk_model *model) {
-	return model->attention == LK_ATTN_HEADS && model->ssm == 0 && model->rwkv_inner == 0 &&
-	       lk_model_mixers(model) == LK_MIXER_ATTENTION && model->window == 0 && !model->qk_norm &&
-	       model->attention_sinks == 0 && model->norms_per_layer == 2 && !model->clipped_glu &&
-	       model->relative_buckets == 0;
 }
 
 bool lk_launch_describes(const lk_model *model) {

@@ -3,6 +3,7 @@
  *
  *   emit.c           targets by name; what is written is read back, and what comes out different is
  *                    stated as LOCKSTEP_NAME=value, until nothing does
+ *   emit_lacks.c     jobs that those started by a line cannot run
  *   emit_page.c      texts and words that grow
  *   emit_line.c      launch lines of Megatron-LM and DeepSpeed
  *   emit_dotted.c    launch lines of NeMo, Megatron-Bridge and torchtitan
@@ -135,6 +136,13 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect);
 bool lk_dotted_write(lk_emission *emission, int dialect);
 /* Why the line may not run: nobody's recipe trains the network; NULL where one does. */
 const char *lk_dotted_unknown(int dialect, const lk_job *job);
+
+/* emit_lacks.c: what they cannot run, in words, and what to do; NULL: nothing. */
+const char *lk_megatron_lacks(const lk_job *job);
+const char *lk_bridge_lacks(const lk_job *job);
+const char *lk_nemo_lacks(const lk_job *job);
+const char *lk_deepspeed_lacks(const lk_job *job);
+const char *lk_titan_lacks(const lk_job *job);
 
 /* emit_files.c: contents and program of a configuration. */
 bool lk_write_axolotl(lk_emission *emission);

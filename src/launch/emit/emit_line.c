@@ -366,7 +366,8 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	char *json = lk_arena_printf(
 		arena,
 		"{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
-		"\"zero_optimization\":{\"stage\":%d,\"overlap_comm\":%s,\"reduce_bucket_size\":%.0f%s}%s,"
+		"\"zero_optimization\":{\"stage\":%d,\"overlap_comm\":%s,"
+		"\"reduce_bucket_size\":%.0f%s}%s,"
 		"\"communication_data_type\":\"%s\",\"data_types\":{\"grad_accum_dtype\":\"%s\"}}",
 		job->gbs, job->mbs, (int)job->sharding,
 		job->overlap_grad_reduce == LK_ON ? "true" : "false", job->bucket_bytes / element, offload,
