@@ -80,7 +80,10 @@ typedef struct lk_explain_rank {
 	int64_t idle_data_ns;       /* the host was in its data loader */
 	int64_t idle_one_off_ns;    /* it compiled, loaded modules, captured graphs: work done once */
 	int64_t idle_allocation_ns; /* it allocated or freed memory of the driver, in every step */
+	int64_t idle_saving_ns;     /* it wrote a checkpoint */
+	int64_t idle_collecting_ns; /* Python collected garbage */
 	int64_t idle_preparing_ns;  /* it prepared inputs: decoding, tokenizing */
+	int64_t idle_computing_ns;  /* it computed itself, in a long operation that launches nothing */
 	int64_t idle_sync_ns;       /* the host had been waiting for the device, which so ran dry */
 	int64_t idle_host_ns;       /* the host was otherwise late with the next launch; of it ... */
 	int64_t idle_optimizer_ns;  /* ... in an optimizer */

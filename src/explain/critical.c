@@ -162,6 +162,9 @@ static void account_host(struct walker *walker, struct place at, int64_t start, 
 		[LK_HOST_ONE_OFF] = LK_CRITICAL_ONE_OFF,
 		[LK_HOST_ALLOCATION] = LK_CRITICAL_ALLOCATION,
 		[LK_HOST_PREPARING] = LK_CRITICAL_PREPARING,
+		[LK_HOST_SAVING] = LK_CRITICAL_SAVING,
+		[LK_HOST_COLLECTING] = LK_CRITICAL_COLLECTING,
+		[LK_HOST_COMPUTING] = LK_CRITICAL_COMPUTING,
 		[LK_HOST_AWAITING] = LK_CRITICAL_AWAITING};
 	const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 	const lk_lifted_op *op = &rank->ops.at[at.op];

@@ -469,7 +469,8 @@ static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
 	LK_HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
-	             rank->idle_preparing_ns + rank->idle_sync_ns + rank->idle_host_ns +
+	             rank->idle_saving_ns + rank->idle_collecting_ns + rank->idle_preparing_ns +
+	             rank->idle_computing_ns + rank->idle_sync_ns + rank->idle_host_ns +
 	             rank->idle_other_ns ==
 	         rank->idle_ns);
 	LK_HOLDS(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns);

@@ -83,16 +83,16 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 /* Properties of a name; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
-	LK_NAME_COMM = 2,          /* a communication kernel */
-	LK_NAME_WAITS = 4,         /* a call that waits for the device */
-	LK_NAME_STEP = 8,          /* ProfilerStep#N */
-	LK_NAME_TO_DEVICE = 16,    /* a copy from host to device ... */
-	LK_NAME_PINNED = 32,       /* ... from memory that the trace calls pinned */
-	LK_NAME_PAGEABLE = 64,     /* a copy from or to pageable memory */
-	LK_NAME_HOST_COMM = 128,   /* gloo:all_reduce: communication on the host */
-	LK_NAME_HOST = 256,        /* the first of the bits of lk_host_work, as many as there are */
-	LK_NAME_OPTIMIZER = 65536, /* an optimizer's annotation */
-	LK_NAME_SEEN = 131072,     /* device work of this name ended a gap, or came before one */
+	LK_NAME_COMM = 2,            /* a communication kernel */
+	LK_NAME_WAITS = 4,           /* a call that waits for the device */
+	LK_NAME_STEP = 8,            /* ProfilerStep#N */
+	LK_NAME_TO_DEVICE = 16,      /* a copy from host to device ... */
+	LK_NAME_PINNED = 32,         /* ... from memory that the trace calls pinned */
+	LK_NAME_PAGEABLE = 64,       /* a copy from or to pageable memory */
+	LK_NAME_HOST_COMM = 128,     /* gloo:all_reduce: communication on the host */
+	LK_NAME_HOST = 256,          /* the first of the bits of lk_host_work, as many as there are */
+	LK_NAME_OPTIMIZER = 1 << 19, /* an optimizer's annotation */
+	LK_NAME_SEEN = 1 << 20,      /* device work of this name ended a gap, or came before one */
 };
 
 typedef struct lk_rank_work lk_rank_work;
@@ -106,7 +106,10 @@ typedef enum lk_host_cause {
 	LK_HOST_ONE_OFF,    /* compilation, loading of modules, graph capture, first launch, first
 	                       allocation: gone in a warm run */
 	LK_HOST_ALLOCATION, /* driver calls for memory in every step */
+	LK_HOST_SAVING,     /* of checkpoints */
+	LK_HOST_COLLECTING, /* of garbage */
 	LK_HOST_PREPARING,  /* of inputs */
+	LK_HOST_COMPUTING,  /* in long operations that launch nothing */
 	LK_HOST_CAUSES,     /* those that a stall has for its own */
 	LK_HOST_AWAITING = LK_HOST_CAUSES, /* results, in the framework: counts as synchronisation */
 	LK_HOST_SETS
@@ -240,8 +243,10 @@ static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 
 /* The rank's idle time for a cause of the host. */
 static inline int64_t *lk_idle_host(lk_explain_rank *rank, lk_host_cause cause) {
-	int64_t *const idle[] = {&rank->idle_data_ns, &rank->idle_one_off_ns, &rank->idle_allocation_ns,
-	                         &rank->idle_preparing_ns};
+	int64_t *const idle[] = {&rank->idle_data_ns,       &rank->idle_one_off_ns,
+	                         &rank->idle_allocation_ns, &rank->idle_saving_ns,
+	                         &rank->idle_collecting_ns, &rank->idle_preparing_ns,
+	                         &rank->idle_computing_ns};
 	return idle[cause];
 }
 
@@ -266,6 +271,7 @@ typedef struct lk_explain_work {
 	lk_times (*host)[LK_HOST_SETS]; /* [count] of each rank, for the critical path */
 	lk_arrival *arrival;            /* [matches] */
 	uint32_t count;
+	double tf32_speedup; /* peak of the device in TF32 over that in fp32; 0: not known */
 	bool whole; /* --steps all: the traces are one step, whatever they mark */
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
@@ -340,7 +346,10 @@ lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt,
 	X(LOADING, "host: data loading")                                  \
 	X(ONE_OFF, "host: work done once")                                \
 	X(ALLOCATION, "host: memory of the driver")                       \
+	X(SAVING, "host: checkpoints")                                    \
+	X(COLLECTING, "host: garbage collection")                         \
 	X(PREPARING, "host: inputs")                                      \
+	X(COMPUTING, "host: operations without a launch")                 \
 	X(AWAITING, "host: waiting for results")                          \
 	X(OPERATIONS, "host: operations")                                 \
 	X(BETWEEN, "host: between operations")                            \

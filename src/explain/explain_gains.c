@@ -14,7 +14,10 @@
 	X(DATA, idle_data_ns)             \
 	X(ONE_OFF, idle_one_off_ns)       \
 	X(ALLOCATION, idle_allocation_ns) \
+	X(SAVING, idle_saving_ns)         \
+	X(COLLECTING, idle_collecting_ns) \
 	X(PREPARING, idle_preparing_ns)   \
+	X(COMPUTING, idle_computing_ns)   \
 	X(SYNC, idle_sync_ns)             \
 	X(LAUNCH, idle_host_ns)           \
 	X(OPTIMIZER, idle_optimizer_ns)   \
@@ -51,7 +54,10 @@ static const lk_remedy remedies[] = {
 	{"communication", "all_reduce", COMM, 0, SETTING, "overlap=on"},
 	{"communication", "reduce_scatter", COMM, 0, SETTING, "overlap=on"},
 	{"communication", "", COMM, 0, EDIT, NULL},
+	{"garbage collection", "", COLLECTING, 0, SETTING, NULL},
+	{"checkpoint", "", SAVING, 0, EDIT, NULL},
 	{"preprocessing", "", PREPARING, 0, EDIT, NULL},
+	{"host", "operations", COMPUTING, 0, EDIT, NULL},
 	{"sync", "", SYNC, 0, EDIT, NULL},
 	{"host", "", OUTSIDE, 0, EDIT, NULL},
 	{"other calls", "", LAUNCH, 0, EDIT, NULL},

@@ -2,19 +2,23 @@
  * loading, preparing inputs, work that is done once, allocation by the driver; and the calls in
  * which it waits for the device.
  *
- * Names tell most (trace/capture/host_names.c). Two more kinds are told by what happens: the first
- * launch of a kernel loads its module, so its call takes far longer than any later one; and driver
- * calls for memory are work done once, unless they come again in most steps, or give memory back
- * again and again where no steps are known. */
+ * Names tell most (trace/capture/host_names.c). Three more kinds are told by what happens: the first
+ * launch of a kernel loads its module, so its call takes far longer than any later one; driver calls
+ * for memory are work done once, unless they come again in most steps, or give memory back again and
+ * again where no steps are known; and a long operation without a call inside computes on the host. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "explain/explain.h"
 #include "base/check.h"
 #include "base/sort.h"
+#include "base/text.h"
 
 /* A launch takes 2 to 50 us; the first one of a kernel, which loads it, 0.3 to 50 ms. */
 static const int64_t SLOW_LAUNCH_NS = 200000;
+
+/* From this length on, an operation of the host that launches nothing is work of its own. */
+static const int64_t LONG_OPERATION_NS = 1000000;
 
 enum { FEW_FREES = 3 };
 
@@ -30,6 +34,29 @@ struct host_times {
 	LK_VEC(struct host_time) at;
 };
 
+/* Whether a long operation has nothing inside. Those that hand work to another thread, or wait for
+ * the device in a way that the profiler does not see, compute nothing. */
+static bool host_computes(const lk_capture *capture, uint32_t event) {
+	static const char *const others[] = {"c10d",     "nccl",         "record_param_comms",
+	                                     "copy",     "scalar_dense", "item",
+	                                     "aten::to", "nonzero",      "wait"};
+	if (capture->kind[event] != LK_EVENT_OP || capture->dur_ns[event] < LONG_OPERATION_NS)
+		return false;
+	const char *name = lk_capture_text(capture, capture->name[event]);
+	if (!lk_begins_with(name, "aten::")) return false;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcasestr(name, others[i])) return false;
+	const lk_lane *lane = &capture->lanes.at[capture->lane[event]];
+	uint32_t low = lane->begin, high = lane->end;
+	while (low < high) { /* the first that begins later */
+		uint32_t middle = low + (high - low) / 2;
+		if (capture->start_ns[capture->order[middle]] <= capture->start_ns[event]) low = middle + 1;
+		else high = middle;
+	}
+	return low == lane->end ||
+	       capture->start_ns[capture->order[low]] >= lk_event_end(capture, event);
+}
+
 static bool host_take(lk_rank_work *work, struct host_times *times, uint32_t event,
                       unsigned class) {
 	const lk_capture *capture = work->capture;
@@ -38,6 +65,7 @@ static bool host_take(lk_rank_work *work, struct host_times *times, uint32_t eve
 	bool slow = capture->kind[event] == LK_EVENT_RUNTIME && launched != LK_NONE &&
 	            capture->dur_ns[event] >= SLOW_LAUNCH_NS &&
 	            capture->kind[launched] == LK_EVENT_KERNEL;
+	if (!does && !slow && host_computes(capture, event)) does = LK_HOST_COMPUTES;
 	if (does & LK_HOST_AWAITS) work->sync_calls += lk_in_windows(work, capture->start_ns[event]);
 	if (!does && !slow) return true;
 	if (!lk_push(&times->at)) return false;
@@ -148,7 +176,10 @@ static bool host_judge(const lk_rank_work *work, struct host_times *times) {
 		if (time.work & LK_HOST_LOADS) time.cause = LK_HOST_LOADING;
 		else if (time.work & (LK_HOST_ONCE | LK_HOST_BEGINS_CAPTURE)) time.cause = LK_HOST_ONE_OFF;
 		else if (time.work & LK_HOST_ALLOCATES) time.cause = memory;
+		else if (time.work & LK_HOST_SAVES) time.cause = LK_HOST_SAVING;
+		else if (time.work & LK_HOST_COLLECTS) time.cause = LK_HOST_COLLECTING;
 		else if (time.work & LK_HOST_PREPARES) time.cause = LK_HOST_PREPARING;
+		else if (time.work & LK_HOST_COMPUTES) time.cause = LK_HOST_COMPUTING;
 		else if (time.work & LK_HOST_AWAITS) time.cause = LK_HOST_AWAITING;
 		else if (time.launched && first[time.launched] == time.start) time.cause = LK_HOST_ONE_OFF;
 		else continue;

@@ -253,6 +253,7 @@ lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_reques
 	if (device) {
 		explanation->held_against = lk_arena_strdup(&work->arena, device->label);
 		explanation->memory_rate = device->memory_rate;
+		work->tf32_speedup = lk_peak_flops(device, LK_TF32) / lk_peak_flops(device, LK_FP32);
 		if (!explanation->held_against) return lk_oom(err);
 	} else if (!(explanation->no_curves = unknown_device(work))) {
 		return lk_oom(err);

@@ -149,6 +149,18 @@ static const struct host_stall host_stalls[] = {
      "memory of the driver", "the device idles while the driver allocates or frees its memory",
      "a caching allocator or memory pool, reused buffers: PyTorch's is off with "
      "PYTORCH_NO_CUDA_MEMORY_CACHING=1, and empty_cache() in the loop defeats it"},
+	{LK_HOST_SAVING, offsetof(lk_explain_rank, idle_saving_ns), "checkpoint", "written in the step",
+     "the device idles while the host writes a checkpoint",
+     "asynchronous checkpoints (torch.distributed.checkpoint.async_save), every rank its own "
+     "shard, "
+     "less often"},
+	{LK_HOST_COLLECTING, offsetof(lk_explain_rank, idle_collecting_ns), "garbage collection",
+     "of Python", "the device idles while Python collects garbage",
+     "gc.freeze() after start-up, gc.disable() and gc.collect() at the same step on all ranks"},
+	{LK_HOST_COMPUTING, offsetof(lk_explain_rank, idle_computing_ns), "host",
+     "operations on the CPU",
+     "the device idles while the host is in long operations that launch nothing",
+     "tensors and optimizer on the device, or that work ahead, in other threads"},
 	{LK_HOST_PREPARING, offsetof(lk_explain_rank, idle_preparing_ns), "preprocessing",
      "inputs on the host", "the device idles while the host prepares inputs",
      "prepare inputs ahead, in other threads or processes, or on the device; cheaper decoding"},
@@ -340,6 +352,40 @@ static lk_status slow_kernel(lk_explain_work *work, const lk_explain_shaped *sha
 	                        "another kernel");
 }
 
+/* Products in fp32 on a device that has TF32, which frameworks leave off: kernels of plain fp32 have
+ * sgemm in their names, those of TF32 the instruction (m16n8k8) or the format too. Half of what the
+ * peaks promise is taken for lost. */
+static bool is_plain_product(const lk_explain_kernel *kernel) {
+	return kernel->type == LK_WORK_COMPUTATION && strcasestr(kernel->name, "sgemm") &&
+	       !strcasestr(kernel->name, "tf32") && !strcasestr(kernel->name, "s1688") &&
+	       !strcasestr(kernel->name, "tensorop");
+}
+
+static lk_status plain_products(lk_explain_work *work, lk_error *err) {
+	char time[32];
+	double ns = 0;
+	const lk_explain_kernel *longest = NULL;
+	for (int i = 0; i < work->result.kernel_count; i++) {
+		const lk_explain_kernel *kernel = &work->result.kernel[i];
+		if (!is_plain_product(kernel) || kernel->time.mean_ns < SHORT_KERNEL_NS) continue;
+		ns += kernel->time.total_ns;
+		if (!longest) longest = kernel;
+	}
+	double each = ns * stalls_kernel_share(work) * 1e-9 / stalls_rank_steps(work),
+		   lost = work->tf32_speedup > 2 ? each * (1 - 2 / work->tf32_speedup) : 0;
+	if (!longest || lost < LEAST_SLOW * work->result.step_s) return LK_OK;
+	for (size_t i = 0; i < work->stalls.count; i++) /* these products may be among them */
+		if (strcmp(work->stalls.at[i].kind, "slow kernel") == 0) return LK_OK;
+	const char *evidence = lk_arena_printf(
+		&work->arena,
+		"products in fp32 take %s a step; in TF32 the %s has %.0f times the peak; "
+		"longest: %.80s",
+		ms(each, time), work->result.held_against, work->tf32_speedup, longest->name);
+	return stalls_add(work, err, "slow kernel", -1, lost, "products in fp32", evidence,
+	                  "TF32 (torch.set_float32_matmul_precision(\"high\"), "
+	                  "torch.backends.cudnn.allow_tf32) or bf16");
+}
+
 /* ---- communication ---- */
 
 static const char *comm_remedy(const char *kind, bool processors) {
@@ -492,6 +538,7 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 		LK_TRY(copying(work, err));
 		for (int i = 0; i < work->result.shaped_count; i++)
 			LK_TRY(slow_kernel(work, &work->result.shaped[i], err));
+		LK_TRY(plain_products(work, err));
 		for (int i = 0; i < work->result.comm_count; i++)
 			LK_TRY(stalls_communication(work, &work->result.comm[i], err));
 		LK_TRY(stalls_stragglers(work, err));

@@ -34,7 +34,8 @@ static void check_steps(const lk_explanation *explanation) {
 		HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 		HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
 		HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
-		          rank->idle_preparing_ns + rank->idle_sync_ns + rank->idle_host_ns +
+		          rank->idle_saving_ns + rank->idle_collecting_ns + rank->idle_preparing_ns +
+		          rank->idle_computing_ns + rank->idle_sync_ns + rank->idle_host_ns +
 		          rank->idle_other_ns ==
 		      rank->idle_ns);
 		HOLDS(rank->overlap_ns + rank->exposed_communication_ns == rank->communication_ns);
@@ -180,6 +181,8 @@ static void check_path_host(const lk_explanation *explanation) {
 		const char *stall, *part;
 	} same[] = {{"data loading", "host: data loading"},
 	            {"allocation", "host: memory of the driver"},
+	            {"checkpoint", "host: checkpoints"},
+	            {"garbage collection", "host: garbage collection"},
 	            {"preprocessing", "host: inputs"}};
 	if (explanation->rank_count != 1 || explanation->step_rows != 1) return;
 	for (int i = 0; i < explanation->stall_count; i++)

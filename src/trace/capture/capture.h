@@ -296,7 +296,10 @@ enum {
 	LK_HOST_PREPARES = 16,       /* makes inputs: decodes, tokenizes */
 	LK_HOST_BEGINS_CAPTURE = 32, /* of a graph */
 	LK_HOST_ENDS_CAPTURE = 64,
-	LK_HOST_AWAITS = 128, /* waits for results, in the framework */
+	LK_HOST_AWAITS = 128,    /* waits for results, in the framework */
+	LK_HOST_SAVES = 256,     /* writes a checkpoint */
+	LK_HOST_COLLECTS = 512,  /* Python's garbage */
+	LK_HOST_COMPUTES = 1024, /* work of the step, instead of the device */
 };
 /* The above of the name of an operation, annotation or call; 0 for most. */
 unsigned lk_host_work(const char *name);

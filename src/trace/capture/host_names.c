@@ -79,6 +79,16 @@ static const struct host_name host_names[] = {
 	{"hipFree", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
 	{"cuMemFree", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
 	{"cuMemRelease", BEGINS, LK_HOST_ALLOCATES | LK_HOST_FREES, NULL},
+	{"save_checkpoint", HAS, LK_HOST_SAVES, NULL},
+	{"save-checkpoint", HAS, LK_HOST_SAVES, NULL}, /* Megatron's timer */
+	{"checkpoint_save", HAS, LK_HOST_SAVES, NULL},
+	{"save_model", HAS, LK_HOST_SAVES, NULL},
+	{"torch.save", HAS, LK_HOST_SAVES, NULL},
+	{"Python GC", BEGINS, LK_HOST_COLLECTS, NULL},
+	{"gc.collect", HAS, LK_HOST_COLLECTS, NULL},
+	{"CPUAdam", HAS, LK_HOST_COMPUTES, NULL}, /* DeepSpeed */
+	{"CPUAdagrad", HAS, LK_HOST_COMPUTES, NULL},
+	{"CPULion", HAS, LK_HOST_COMPUTES, NULL},
 	{"preprocess", HAS, LK_HOST_PREPARES, NULL},
 	{"pre_process", HAS, LK_HOST_PREPARES, NULL},
 	{"tokeniz", HAS, LK_HOST_PREPARES, NULL},
@@ -92,6 +102,14 @@ static const struct host_name host_names[] = {
 /* Python functions: X(beginning of the name, part of the file's path or NULL, work). */
 #define PYTHON_NAMES(X)                                       \
 	X("__next__", "utils/data/dataloader.py", LK_HOST_LOADS)  \
+	X("save", "torch/serialization.py", LK_HOST_SAVES)        \
+	X("save", "distributed/checkpoint", LK_HOST_SAVES)        \
+	X("save_checkpoint", NULL, LK_HOST_SAVES)                 \
+	X("save_pretrained", NULL, LK_HOST_SAVES)                 \
+	X("_save_checkpoint", NULL, LK_HOST_SAVES)                \
+	X("save_file", "safetensors", LK_HOST_SAVES)              \
+	X("step", "cpu_adam", LK_HOST_COMPUTES)                   \
+	X("step", "cpu_adagrad", LK_HOST_COMPUTES)                \
 	X("preprocess", NULL, LK_HOST_PREPARES)                   \
 	X("_preprocess", NULL, LK_HOST_PREPARES)                  \
 	X("pre_process", NULL, LK_HOST_PREPARES)                  \
@@ -151,8 +169,16 @@ static bool row_fits(const struct host_name *row, const char *name) {
 	return strcasestr(name, row->text) != NULL;
 }
 
+/* PyTorch's name of a collection, and of gc.collect(). */
+static bool collects_garbage(const char *name, size_t length) {
+	static const char event[] = "Python GC", call[] = "<built-in function collect>";
+	if (length == sizeof event - 1) return memcmp(name, event, length) == 0;
+	return length == sizeof call - 1 && memcmp(name, call, length) == 0;
+}
+
 unsigned lk_python_work(const char *name, size_t length) {
 	size_t at = length;
+	if (collects_garbage(name, length)) return LK_HOST_COLLECTS;
 	while (at > 0 && name[at - 1] != ' ') at--;
 	if (at < 3 || name[at - 2] != ':' || name[at - 3] != ')') return 0; /* built in, or a module */
 	const char *function = name + at;
