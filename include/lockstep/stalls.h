@@ -108,11 +108,12 @@ typedef enum lk_stalls_kind {
 	LK_STALL_IMBALANCE,    /* excess work of the slowest rank of each step over the typical one */
 	LK_STALL_WRITING,      /* file writes: checkpoints */
 	LK_STALL_SHARING,      /* ranks of a host that compete: cores, memory bandwidth */
-	LK_STALL_PREPARATION,  /* exposed decoding and reading of cached data */
-	LK_STALL_FETCH,        /* additional time of reading from storage */
+	LK_STALL_PREPARATION,  /* exposed decoding */
+	LK_STALL_FETCH,        /* exposed reading of data, from memory or storage */
 	LK_STALL_WAITING,      /* for a rank's arrival, beyond imbalance: pipelines */
 	LK_STALL_INTERCONNECT, /* transfer among ranks of one host */
 	LK_STALL_NETWORK,      /* transfer across hosts */
+	LK_STALL_PREEMPTED,    /* ready to run, while others have the processors */
 	LK_STALL_BURSTS,       /* steps that were long in one run but in no other of its kind */
 	LK_STALL_KINDS,
 } lk_stalls_kind;

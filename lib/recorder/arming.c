@@ -20,8 +20,10 @@ static bool has_key;
 static void end_recorded_thread(void *unused) {
 	(void)unused;
 	bool mine = lp_state.on && lp_thread.epoch == lp_state.epoch && lp_state.gate->open;
-	if (mine) lk_recorder_leave(&lp_state.recorder, &lp_thread.place);
+	bool was = lp_thread.busy;
 	lp_thread.busy = true; /* so that calls at the thread's end are not recorded */
+	if (mine && !was) lp_leave_signal((uint64_t)pthread_self());
+	if (mine) lk_recorder_leave(&lp_state.recorder, &lp_thread.place);
 }
 
 /* Begin this thread's records in a recording. */
@@ -63,7 +65,7 @@ static void measure_record_cost(void) {
 	lp_state.recorder.head->cost_ns = (uint32_t)taken[BATCHES / 2];
 	lp_thread.place = own;
 	lp_thread.last = NULL;
-	lp_thread.storage_ns = 0;
+	lp_thread.storage_ns = lp_thread.processor_ns = lp_thread.queued_ns = 0;
 	lp_thread.storage_blocks = 0;
 }
 

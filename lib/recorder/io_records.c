@@ -48,6 +48,7 @@ void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64
 	if (offset >= 0) offset += bytes;
 	if (kind == LK_RECORD_READ) record_storage_reads(end);
 	if (merge_io_record(kind, file, start, end, bytes, offset, moved)) return;
+	lp_record_processor(end, LP_AT_CALLS);
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = file;

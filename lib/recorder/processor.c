@@ -1,6 +1,6 @@
 /* processor.c: computation time of the process and the calling thread, and what kept the thread
  * from computing (sleep, a disk, another thread on its processor), recorded where calls of
- * communication begin and end.
+ * communication begin and end, and now and then at other calls.
  *
  *     process   clock_gettime(CLOCK_PROCESS_CPUTIME_ID)
  *     thread    getrusage(RUSAGE_THREAD): time, major faults, switches

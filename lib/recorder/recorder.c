@@ -33,9 +33,18 @@ static void *require_symbol(void *found) {
 	abort();
 }
 
+/* Conditions once had another form; the present one's first version. */
+#if defined __x86_64__
+#define CONDITION_VERSION "GLIBC_2.3.2"
+#else
+#define CONDITION_VERSION "GLIBC_2.17"
+#endif
+
 void *lp_symbol_if(const char *name) {
 	int code = errno;
-	void *found = dlsym(RTLD_NEXT, name);
+	bool condition = strncmp(name, "pthread_cond_", strlen("pthread_cond_")) == 0;
+	void *found = condition ? dlvsym(RTLD_NEXT, name, CONDITION_VERSION) : NULL;
+	if (!found) found = dlsym(RTLD_NEXT, name);
 	if (!found) found = find_in_mpi_libraries(name);
 	if (!found) found = lp_old_libc(name);
 	errno = code;

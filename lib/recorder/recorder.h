@@ -88,6 +88,7 @@ typedef struct lp_thread_state {
 	lk_record_place place;   /* of the next record */
 	uint32_t epoch;          /* of the recording of `place` */
 	bool busy;               /* the recorder works in this thread: calls pass through */
+	bool communicates;       /* it calls a library of communication */
 	lk_record_entry *last;   /* the record into which a similar call may be merged; NULL none */
 	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
 	uint64_t storage_blocks; /* its value, in blocks of 512 bytes */
@@ -191,14 +192,23 @@ static inline int64_t lp_now(void) {
 }
 
 /* Record computation time of the process and this thread, and what kept the thread from computing
- * (processor.c), unless that was recorded a moment ago: it takes some 0.6 us. */
-#define LP_PROCESSOR_NS 50000
+ * (processor.c), unless that was recorded less than `apart` nanoseconds ago: it takes some
+ * 0.6 us. */
+enum { LP_AT_COMM = 50000, LP_AT_CALLS = 1000000 };
 void lp_ask_processor(int64_t now);
-static inline void lp_record_processor(int64_t now) {
+static inline void lp_record_processor(int64_t now, int64_t apart) {
 	int64_t since = now - lp_thread.processor_ns;
-	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < LP_PROCESSOR_NS)) return;
+	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < apart)) return;
 	lp_ask_processor(now);
 }
+
+/* ---- who ended a wait (signals.c); only between lp_enter and lp_leave ---- */
+
+/* This thread signals what is at an address, or a number below any address. */
+void lp_leave_signal(uint64_t address);
+/* The number + 1 of the thread that last signalled it, since a wait for it began; 0: unknown.
+ * `*ended`: when. */
+uint32_t lp_find_waker(uint64_t address, int64_t start, int64_t end, int64_t *ended);
 
 /* ---- tables of a recording (recorder.c) ----
  *

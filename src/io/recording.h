@@ -28,9 +28,10 @@
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	/* 2: device records; 3: bytes from storage; 4: processor time; 5: that of the thread, its
-	 * faults and switches; 6: mounts, and the machine's cores */
-	LK_RECORDING_VERSION = 6,
+	 * faults and switches; 6: mounts, and the machine's cores; 7: who ended a wait, marks */
+	LK_RECORDING_VERSION = 7,
 	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
+	LK_RECORDING_WAKERS = 7,     /* the first with lk_record_entry.wait */
 	LK_RECORDING_OLDEST = 1,     /* oldest readable version */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
@@ -79,14 +80,16 @@ typedef enum lk_record_kind {
 	                        thread */
 	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
 	                    */
+	LK_RECORD_MARK,  /* a stretch of a thread that the program names; object: number of the name */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 
 /* What a thread waited for. */
 typedef enum lk_wait_for {
 	LK_WAIT_PEERS,  /* connections or pipes */
-	LK_WAIT_THREAD, /* a condition, which another thread fulfils */
+	LK_WAIT_THREAD, /* a condition, semaphore or end, which another thread brings about */
 	LK_WAIT_SLEEP,  /* time to pass */
+	LK_WAIT_LOCK,   /* another thread that holds what only one may: Python's interpreter */
 } lk_wait_for;
 
 /* The role of a call in a communication. */
@@ -189,6 +192,12 @@ typedef struct lk_record_entry {
 			uint32_t major_faults;          /* pages read from storage */
 			uint32_t gave_up, preempted;    /* switches: voluntary; involuntary */
 		} use;
+		/* WAIT; waits for the same in close succession are one record */
+		struct {
+			uint64_t on;     /* the address of the condition, semaphore, thread; 0: none */
+			int64_t ended_ns; /* when another thread ended it, before this one ran again */
+			uint32_t waker;  /* that thread's number + 1; 0: unknown */
+		} wait;
 		/* FILE */
 		struct {
 			uint32_t mount; /* number of the file's mount; 0: unknown */

@@ -335,7 +335,7 @@ static lk_status add_stalls_notes(lk_stalls_work *work) {
 	if (work->request->recording && isnan(work->first.seen.cores))
 		LK_TRY(add_stalls_note(work, "the recording is of an older form: the cores of its machine "
 		                             "and the file systems of its files are not known"));
-	bool unknown = false, fetch_known = !isnan(answer->parts[LK_STALL_FETCH].seconds);
+	bool unknown = false, fetch_known = lk_stalls_knows_storage(answer);
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
 	if (unknown && !fetch_known)
 		LK_TRY(add_stalls_note(work, "without a cold run it is not known how long storage takes in "

@@ -71,7 +71,9 @@ lk_estimate lk_estimate_of(const double *x, int count); /* NANs are left out; NA
 typedef struct lk_stalls_steps {
 	const double *length;  /* [count] seconds, mean over ranks */
 	const double *slowest; /* own time of the slowest rank */
-	const double *working; /* the same without waits for loaders */
+	const double *running; /* the same without being preempted; NULL: as slowest */
+	const double *fed;     /* and without fetching; NULL: as running */
+	const double *working; /* and without waits for loaders */
 	int count;
 } lk_stalls_steps;
 
@@ -79,12 +81,13 @@ typedef struct lk_stalls_steps {
 typedef struct lk_stalls_times {
 	double step;
 	double waiting, interconnect, network; /* in calls of communication */
-	double reading, preparation, writing;  /* of the main thread; exposed preparation */
+	double reading, preparation, writing;  /* of the main thread; exposed preparation, without reads */
 	double waited;                         /* some thread of a host was in a read */
-	double usual;  /* own time of the typical rank without waits for its loader: the lower median
-	                  over ranks; 0: one rank, or unknown */
+	double usual;  /* own time of the typical rank without being preempted, fetching and waiting for
+	                  its loader: the lower median over ranks; 0: one rank, or unknown */
 	double uneven; /* excess of `step` over `usual`, in runs without synchronisation at the end */
 	double own;    /* mean over ranks, waits for loaders included */
+	bool reads;    /* some thread reads data */
 	bool handed;   /* preparation is waits for loaders; with several ranks it comes from the
 	                  steps */
 	lk_stalls_steps steps;
@@ -234,10 +237,6 @@ typedef struct lk_stalls_own {
 /* For the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int steps,
                        lk_stalls_own *out);
-/* Seconds of each step in which the main thread waits for data of others. */
-void lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps,
-                           double *seconds);
-
 /* ---- communication of a recording (stalls_comm.c) ---- */
 
 typedef LK_VEC(lk_stalls_size) lk_stalls_sizes;
@@ -267,6 +266,7 @@ typedef struct lk_stalls_seen {
 	uint64_t left_out;             /* calls that null mode left out */
 	double cores;                  /* of the recorded machine with fewest; NAN: unknown */
 	bool mpi;
+	bool waits; /* who ended them is recorded */
 	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
@@ -398,6 +398,10 @@ typedef struct lk_stalls_work {
 /* 0 for NAN. */
 static inline double lk_stalls_known(double seconds) {
 	return isnan(seconds) ? 0 : seconds;
+}
+/* Whether cold runs show how long storage takes. */
+static inline bool lk_stalls_knows_storage(const lk_stalls_answer *answer) {
+	return answer->parts[LK_STALL_FETCH].basis == LK_STALLS_MEASURED;
 }
 /* Fill rates and changes of the answer, whose parts must be set. */
 lk_status lk_stalls_predict(lk_stalls_work *work);

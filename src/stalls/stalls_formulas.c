@@ -30,6 +30,7 @@
  * configuration had none at its place: caused by another program. Bursts are a part of their
  * own. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "stalls/stalls.h"
@@ -55,7 +56,8 @@ enum {
 
 const char *const lk_stalls_kinds[] = {"compute",     "imbalance", "writing", "sharing",
                                        "preparation", "fetch",     "waiting", "interconnect",
-                                       "network",     "bursts",    NULL};
+                                       "network",     "preempted", "bursts",
+                                       NULL};
 const char *const lk_stalls_configurations[] = {"one", "null", "ready", "hot", "cold", NULL};
 
 lk_estimate lk_estimate_of(const double *x, int count) {
@@ -112,31 +114,42 @@ static bool is_burst(const lk_stalls_rounds *rounds, int c, int round,
 	return rounds->at[c][round].steps.length[step] > limits[round] && 2 * longer <= runs;
 }
 
-/* A run without its bursts. */
+/* A run without its bursts, and without what its recording tells exactly: how much shorter the step
+ * would be if no rank was preempted, and then if no rank fetched. */
 struct plain_run {
-	double step, bursts, slowest, working;
+	double step, bursts, preempted, fetch;
+	double slowest, fed, working; /* as in lk_stalls_steps */
 };
 
 static struct plain_run take_bursts_out(const lk_stalls_rounds *rounds, int c, int round,
                                         const double limits[LK_STALLS_REPEATS]) {
 	const lk_stalls_times *times = times_of_run(rounds, c, round);
 	const lk_stalls_steps *steps = &times->steps;
-	struct plain_run out = {times->step, 0, NAN, NAN};
-	double length = 0, slowest = 0, working = 0, all = 0;
+	struct plain_run out = {.step = times->step, .slowest = NAN, .fed = NAN, .working = NAN};
+	const double *running = steps->running ? steps->running : steps->slowest,
+				 *fed = steps->fed ? steps->fed : running;
+	double length = 0, all = 0;
+	struct plain_run sum = {0};
 	int count = 0;
 	for (int i = 0; i < steps->count; i++) {
 		all += steps->length[i] / steps->count;
 		if (c != FIRST_RUN && rounds->count > 1 && is_burst(rounds, c, round, limits, i)) continue;
 		length += steps->length[i];
-		slowest += steps->slowest[i];
-		working += steps->working[i];
+		sum.slowest += steps->slowest[i];
+		sum.preempted += steps->slowest[i] - running[i];
+		sum.fetch += running[i] - fed[i];
+		sum.fed += fed[i];
+		sum.working += steps->working[i];
 		count++;
 	}
 	if (!count) return out;
 	out.bursts = fmax(0, all - length / count);
-	out.step = times->step - out.bursts;
-	out.slowest = slowest / count;
-	out.working = working / count;
+	out.preempted = sum.preempted / count;
+	out.fetch = sum.fetch / count;
+	out.step = times->step - out.bursts - out.preempted - out.fetch;
+	out.slowest = sum.slowest / count;
+	out.fed = sum.fed / count;
+	out.working = sum.working / count;
 	return out;
 }
 
@@ -184,14 +197,17 @@ static double awaited_of_run(const struct design *design, int c, int k) {
 static double preparation_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
 	const struct plain_run *run = &design->run[c][k];
-	return times->handed && design->imbalance ? run->slowest - run->working : times->preparation;
+	return times->handed && design->imbalance ? run->fed - run->working : times->preparation;
 }
 
 /* A step of the typical rank, without the remaining communication of null runs; if preparation is
  * waits for loaders, without those. */
 static double alone_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
-	double step = design->run[c][k].step - lk_stalls_known(times->uneven);
+	const struct plain_run *run = &design->run[c][k];
+	double step = run->step - lk_stalls_known(times->uneven);
+	/* the typical rank's time has been found without them */
+	if (c == LK_STALLS_NULL && times->usual > 0) step += run->preempted + run->fetch;
 	if (c == LK_STALLS_NULL) return step - comm_of_run(times);
 	return design->handed && times->handed ? step - times->preparation : step;
 }
@@ -403,19 +419,49 @@ static void put_comm_parts(const struct design *design, const lk_fit *fit,
 		               measured ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, how);
 }
 
-static void put_bursts(const struct design *design, lk_stalls_answer *out) {
+/* What was taken out of the runs of the step, by its place in struct plain_run. */
+static lk_estimate taken_out(const struct design *design, size_t place) {
 	double x[LK_STALLS_REPEATS];
-	for (int k = 0; k < design->cycles; k++)
-		x[k] = isnan(times_of_run(design->rounds, design->base, k)->step)
-		           ? NAN
-		           : design->run[design->base][k].bursts;
+	for (int k = 0; k < design->cycles; k++) {
+		const char *run = (const char *)&design->run[design->base][k];
+		double of;
+		memcpy(&of, run + place, sizeof of);
+		x[k] = isnan(times_of_run(design->rounds, design->base, k)->step) ? NAN : of;
+	}
 	lk_estimate e = lk_estimate_of(x, design->cycles);
-	e.low = fmax(0, e.low);
+	e.mean = fmax(0, e.mean);
+	if (!isnan(e.low)) e.low = fmax(0, e.low);
+	return e;
+}
+
+static void put_bursts(const struct design *design, lk_stalls_answer *out) {
+	lk_estimate e = taken_out(design, offsetof(struct plain_run, bursts));
 	if (design->base == FIRST_RUN || design->cycles < 2) e = (lk_estimate){0, NAN, NAN};
-	out->step_s += e.mean;
 	put_stall_part(out, LK_STALL_BURSTS, e, out->step_s, LK_STALLS_ESTIMATED,
 	               "steps long in one run alone");
 	out->parts[LK_STALL_BURSTS].named = false; /* not the program's */
+}
+
+static double half_width(lk_estimate e) {
+	return isnan(e.high) ? NAN : (e.high - e.low) / 2;
+}
+
+/* The sum of two that vary independently. */
+static lk_estimate sum_estimates(lk_estimate a, lk_estimate b) {
+	double half = hypot(half_width(a), half_width(b)), mean = a.mean + b.mean;
+	return (lk_estimate){mean, fmax(0, mean - half), mean + half};
+}
+
+/* Read calls, and whatever else cold runs take longer, as mapped files do. */
+static void put_fetch(const struct design *design, const lk_fit *fit, lk_stalls_answer *out) {
+	lk_estimate read = taken_out(design, offsetof(struct plain_run, fetch));
+	if (design->all & HAS_FETCH)
+		put_stall_part(out, LK_STALL_FETCH, sum_estimates(read, fit->part[FETCH]), out->step_s,
+		               LK_STALLS_MEASURED, "calls that read, recorded, and the rest of cold - hot");
+	else if (read.mean > 0 || times_of_run(design->rounds, design->base, 0)->reads)
+		put_stall_part(out, LK_STALL_FETCH, read, out->step_s, LK_STALLS_ESTIMATED,
+		               "calls that read, recorded");
+	else put_unknown_part(out, LK_STALL_FETCH, "needs cold and hot runs");
 }
 
 static void put_fitted_parts(const struct design *design, const lk_fit *fit,
@@ -423,6 +469,9 @@ static void put_fitted_parts(const struct design *design, const lk_fit *fit,
 	double warm = fitted_step(design, fit, design->warm),
 		   null = fitted_step(design, fit, LK_STALLS_NULL);
 	put_bursts(design, out);
+	put_stall_part(out, LK_STALL_PREEMPTED,
+	               taken_out(design, offsetof(struct plain_run, preempted)), out->step_s,
+	               LK_STALLS_ESTIMATED, "ready to run without a processor, recorded");
 	put_stall_part(out, LK_STALL_WRITING, fit->part[WRITING], warm, LK_STALLS_ESTIMATED,
 	               "calls that write, recorded");
 	if (design->all & HAS_SHARING)
@@ -440,14 +489,11 @@ static void put_fitted_parts(const struct design *design, const lk_fit *fit,
 		               "hot - ready");
 	else if (design->all & HAS_PREPARATION)
 		put_stall_part(out, LK_STALL_PREPARATION, fit->part[PREPARATION], warm, LK_STALLS_ESTIMATED,
-		               "reads and the code between them, recorded");
+		               "waits for loaders, or the code between reads, recorded");
 	else
 		put_unknown_part(out, LK_STALL_PREPARATION,
 		                 "the recording cannot distinguish it from compute");
-	if (design->all & HAS_FETCH)
-		put_stall_part(out, LK_STALL_FETCH, fit->part[FETCH],
-		               fitted_step(design, fit, design->base), LK_STALLS_MEASURED, "cold - hot");
-	else put_unknown_part(out, LK_STALL_FETCH, "needs cold and hot runs");
+	put_fetch(design, fit, out);
 	put_stall_part(out, LK_STALL_COMPUTE, fit->part[OWN], out->step_s,
 	               design->without >= 0 ? LK_STALLS_MEASURED : LK_STALLS_ESTIMATED, "the rest");
 	out->parts[LK_STALL_COMPUTE].factor = NAN;
@@ -466,8 +512,32 @@ static enum fitted fitted_kind(int kind) {
 	                                               [LK_STALL_WAITING] = COMMUNICATION,
 	                                               [LK_STALL_INTERCONNECT] = COMMUNICATION,
 	                                               [LK_STALL_NETWORK] = COMMUNICATION,
+	                                               [LK_STALL_PREEMPTED] = FITTED,
 	                                               [LK_STALL_BURSTS] = FITTED};
 	return of[kind];
+}
+
+/* The difference of two parts: fitted together, or, where one was taken out, as independent. */
+static lk_estimate part_difference(const lk_fit *fit, const struct comm_shares *shares,
+                                   const lk_stalls_answer *out, const int kinds[2],
+                                   double *needed) {
+	double share[2];
+	bool apart = false;
+	lk_estimate e[2];
+	*needed = NAN;
+	for (int i = 0; i < 2; i++) {
+		const lk_stalls_part *part = &out->parts[kinds[i]];
+		share[i] = fitted_kind(kinds[i]) == COMMUNICATION ? shares->of[kinds[i]] : 1;
+		apart |= fitted_kind(kinds[i]) == FITTED || kinds[i] == LK_STALL_FETCH;
+		e[i] = (lk_estimate){part->seconds, part->low, part->high};
+	}
+	if (isnan(e[1].mean)) return (lk_estimate){NAN, NAN, NAN};
+	if (!apart)
+		return lk_fit_difference(fit, (int)fitted_kind(kinds[0]), share[0],
+		                         (int)fitted_kind(kinds[1]), share[1], needed);
+	double mean = e[0].mean - e[1].mean, half = hypot(half_width(e[0]), half_width(e[1]));
+	*needed = fit->cycles > 1 ? fit->cycles * pow(half / mean, 2) : NAN;
+	return (lk_estimate){mean, mean - half, mean + half};
 }
 
 static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *shares,
@@ -475,19 +545,12 @@ static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *s
 	int first = -1, second = -1;
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		double seconds = lk_stalls_known(out->parts[k].seconds);
-		if (fitted_kind(k) == FITTED) continue;
+		if (k == LK_STALL_BURSTS) continue; /* not the program's */
 		if (first < 0 || seconds > out->parts[first].seconds) second = first, first = k;
 		else if (second < 0 || seconds > lk_stalls_known(out->parts[second].seconds)) second = k;
 	}
-	double share[2], needed;
-	int kinds[] = {first, second};
-	for (int i = 0; i < 2; i++)
-		share[i] = fitted_kind(kinds[i]) == COMMUNICATION ? shares->of[kinds[i]] : 1;
-	lk_estimate d = {NAN, NAN, NAN};
-	if (!isnan(out->parts[second].seconds))
-		d = lk_fit_difference(fit, (int)fitted_kind(first), share[0], (int)fitted_kind(second),
-		                      share[1], &needed);
-	else needed = NAN;
+	double needed;
+	lk_estimate d = part_difference(fit, shares, out, (const int[]){first, second}, &needed);
 	bool apart = isnan(d.low)
 	                 ? out->parts[first].seconds > lk_stalls_known(out->parts[second].seconds)
 	                 : d.low > 0;
@@ -553,29 +616,39 @@ void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 		out->rows[c].high = e.high;
 	}
 	struct comm_shares shares = find_comm_shares(&design, out->hosts);
-	out->step_s = fit.total.mean;
+	double out_of_fit = 0;
+	static const size_t taken[] = {offsetof(struct plain_run, preempted),
+	                               offsetof(struct plain_run, fetch),
+	                               offsetof(struct plain_run, bursts)};
+	for (size_t i = 0; i < 3; i++) out_of_fit += lk_stalls_known(taken_out(&design, taken[i]).mean);
+	out->step_s = fit.total.mean + out_of_fit;
 	put_fitted_parts(&design, &fit, &shares, out);
-	double bursts = out->parts[LK_STALL_BURSTS].seconds;
-	out->low = isnan(fit.total.low) ? NAN : fmax(0, fit.total.low + bursts);
-	out->high = fit.total.high + bursts;
+	out->low = isnan(fit.total.low) ? NAN : fmax(0, fit.total.low + out_of_fit);
+	out->high = fit.total.high + out_of_fit;
 	if (design.base == FIRST_RUN) out->low = out->high = NAN;
 	compare_largest_parts(&fit, &shares, out);
 	describe_drift(&fit, configurations, out);
 }
 
-static double mean_waited(const lk_stalls_rounds *rounds, lk_stalls_configuration c) {
+/* Of the runs of a configuration: time with some thread in a read, or the main thread's reads. */
+static double mean_of_reads(const lk_stalls_rounds *rounds, lk_stalls_configuration c,
+                            bool main_thread) {
 	double x[LK_STALLS_REPEATS];
-	for (int i = 0; i < rounds->count; i++)
-		x[i] = isnan(rounds->at[c][i].step) ? NAN : rounds->at[c][i].waited;
-	return lk_estimate_of(x, rounds->count).mean;
+	for (int i = 0; i < rounds->count; i++) {
+		const lk_stalls_times *times = &rounds->at[c][i];
+		x[i] = isnan(times->step) ? NAN : main_thread ? times->reading : times->waited;
+	}
+	return lk_stalls_known(lk_estimate_of(x, rounds->count).mean);
 }
 
 lk_disk_work lk_stalls_storage_of(const lk_stalls_rounds *rounds, const lk_stalls_answer *answer) {
 	const lk_stalls_part *fetch = &answer->parts[LK_STALL_FETCH];
 	lk_disk_work work = {.rate = NAN, .step = answer->step_s};
 	if (isnan(fetch->seconds) || !has_configuration(rounds, LK_STALLS_COLD)) return work;
-	work.fetch = fetch->seconds;
+	/* reads of the hot run are the memory's */
+	work.fetch = fmax(0, fetch->seconds - mean_of_reads(rounds, LK_STALLS_HOT, true));
 	work.stalls = fetch->named;
-	work.waited = fmax(0, mean_waited(rounds, LK_STALLS_COLD) - mean_waited(rounds, LK_STALLS_HOT));
+	work.waited = fmax(0, mean_of_reads(rounds, LK_STALLS_COLD, false) -
+	                          mean_of_reads(rounds, LK_STALLS_HOT, false));
 	return work;
 }

@@ -28,8 +28,7 @@ static void model_blocking_loader(const lk_stalls_work *work, const lk_stalls_se
 	const lk_stalls_part *part = work->result.parts;
 	double reading = hot->times.reading;
 	model->workers = 1;
-	model->preparation = fmax(0, lk_stalls_known(part[LK_STALL_PREPARATION].seconds) - reading);
-	if (isnan(part[LK_STALL_PREPARATION].seconds)) model->own = fmax(0, model->own - reading);
+	model->preparation = lk_stalls_known(part[LK_STALL_PREPARATION].seconds);
 	model->memory = model->bytes > 0 && reading > 0 ? model->bytes / reading : UNLIMITED;
 }
 
@@ -63,6 +62,7 @@ static lk_stalls_model make_stalls_model(const lk_stalls_work *work) {
 	lk_stalls_model model = {.own = lk_stalls_known(part[LK_STALL_COMPUTE].seconds) +
 	                                lk_stalls_known(part[LK_STALL_IMBALANCE].seconds) +
 	                                lk_stalls_known(part[LK_STALL_SHARING].seconds) +
+	                                lk_stalls_known(part[LK_STALL_PREEMPTED].seconds) +
 	                                lk_stalls_known(part[LK_STALL_BURSTS].seconds),
 	                         .writing = lk_stalls_known(part[LK_STALL_WRITING].seconds),
 	                         .waiting = lk_stalls_known(part[LK_STALL_WAITING].seconds),
@@ -76,7 +76,7 @@ static lk_stalls_model make_stalls_model(const lk_stalls_work *work) {
 	if (model.pipelined) model_pipelined_loader(work, hot, &model);
 	else model_blocking_loader(work, hot, &model);
 	lk_disk_work storage = lk_stalls_storage_of(&work->rounds, answer);
-	if (!isnan(part[LK_STALL_FETCH].seconds)) {
+	if (lk_stalls_knows_storage(answer)) {
 		storage.rate = work->disk_rate;
 		storage.steps = work->runner.cold.at;
 		storage.count = work->runner.cold.count;
@@ -108,7 +108,7 @@ static lk_status fill_stalls_rates(lk_stalls_work *work, const lk_stalls_model *
 	                           .cores_to_hide = lk_stalls_cores_to_hide(model),
 	                           .cache_to_hide = lk_stalls_cache_to_hide(model),
 	                           .from = work->result.base};
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds))
+	if (!lk_stalls_knows_storage(&work->result))
 		rates->disk = rates->fetch = rates->cache_to_hide = rates->device = rates->hidden = NAN;
 	return LK_OK;
 }
@@ -122,7 +122,7 @@ static lk_status add_whatif_change(lk_stalls_work *work, const lk_stalls_model *
 	lk_stalls_change *change = lk_last(&work->changes);
 	change->what = lk_arena_strdup(&work->arena, name);
 	if (!change->what) return lk_oom(work->err);
-	bool fetch_known = !isnan(work->result.parts[LK_STALL_FETCH].seconds);
+	bool fetch_known = lk_stalls_knows_storage(&work->result);
 	if ((!fetch_known && (machine.disk != 1 || !isnan(machine.hit))) ||
 	    (isnan(now->cores) && !isnan(machine.cores))) {
 		change->step_s = change->factor = change->closed_s = NAN;
@@ -144,7 +144,7 @@ static lk_status add_default_changes(lk_stalls_work *work, const lk_stalls_model
 	char half[32], twice[32];
 	snprintf(half, sizeof half, "cores=%g", fmax(1, floor(model->cores / 2)));
 	snprintf(twice, sizeof twice, "cores=%g", 2 * model->cores);
-	bool fetch = !isnan(work->result.parts[LK_STALL_FETCH].seconds);
+	bool fetch = lk_stalls_knows_storage(&work->result);
 	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "disk=2"));
 	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "cache=1"));
 	if (model->cores > 1) LK_TRY(add_whatif_change(work, model, now_s, half));

@@ -144,16 +144,3 @@ void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int ste
 	out->data *= scale;
 	out->preempted *= scale;
 }
-
-void lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps,
-                           double *seconds) {
-	int first = 0;
-	for (int s = 0; s < steps; s++) seconds[s] = 0;
-	for (size_t i = 0; i < run->calls.count && first < steps; i++) {
-		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (!is_hand_over(run, &run->calls.at[i])) continue;
-		while (first < steps && begin[first + 1] <= entry->start_ns) first++;
-		for (int s = first; s < steps && begin[s] < entry->end_ns; s++)
-			seconds[s] += seconds_within(entry, begin[s], begin[s + 1]);
-	}
-}

@@ -20,13 +20,12 @@
 
 struct rank_times {
 	lk_stalls_rank shown;
-	double working; /* own time without waits for the loader */
+	double working; /* own time without what lk_stalls_steps leaves out */
 };
 
-/* For one step: its length, summed over ranks; the most own time of any rank, and the most own time
- * without waits for the loader. */
+/* For one step: its length, summed over ranks; the rest as in lk_stalls_steps. */
 struct step_times {
-	double length, slowest, working;
+	double length, slowest, running, fed, working;
 };
 
 struct seen_file {
@@ -156,18 +155,15 @@ static bool is_main_thread_call(const lk_recorded_run *run, const lk_recorded_ca
 	       call->record.start_ns >= from && call->record.start_ns < to;
 }
 
-/* Add time in calls of the main thread, and the number of communication calls. */
+/* Time in read calls of the main thread, and the number of its calls of communication. */
 static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int64_t to,
-                                  double *reading, double *writing, double *comms) {
+                                  double *reading, double *comms) {
 	LK_ASSERT(from <= to);
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
 		const lk_record_entry *entry = &call->record;
 		if (!is_main_thread_call(run, call, from, to)) continue;
 		if (entry->kind == LK_RECORD_READ) *reading += 1e-9 * (double)entry->io.busy_ns;
-		if (entry->kind == LK_RECORD_WRITE) *writing += 1e-9 * (double)entry->io.busy_ns;
-		if (entry->kind == LK_RECORD_SYNC)
-			*writing += 1e-9 * (double)(entry->end_ns - entry->start_ns);
 		*comms += entry->kind == LK_RECORD_COMM && entry->comm.part != LK_PART_DONE &&
 		          entry->comm.part != LK_PART_MAKE;
 	}
@@ -186,42 +182,6 @@ static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int cou
 
 /* ---- own times of ranks ---- */
 
-/* Calls in which a thread may wait for other ranks: of a communication library; without one, on
- * connections other than pipes. */
-static bool waits_for_ranks(const lk_recorded_run *run, const lk_recorded_call *call,
-                            bool library) {
-	const lk_record_entry *entry = &call->record;
-	if (library) return entry->kind == LK_RECORD_COMM;
-	if (entry->kind == LK_RECORD_RECEIVED) return !lk_recorded_by_pipe(run, call);
-	return (entry->kind == LK_RECORD_WAIT && entry->object != LK_WAIT_SLEEP) ||
-	       entry->kind == LK_RECORD_SENT;
-}
-
-/* Time of the main thread outside communication, in each step. Calls may overlap. */
-static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int count,
-                           bool library, double *own) {
-	int64_t free_from = begin[0];
-	int step = 0;
-	for (int i = 0; i < count; i++) own[i] = 1e-9 * (double)(begin[i + 1] - begin[i]);
-	for (size_t i = 0; i < run->calls.count; i++) {
-		const lk_record_entry *entry = &run->calls.at[i].record;
-		if (!is_main_thread_call(run, &run->calls.at[i], 0, begin[count]) ||
-		    !waits_for_ranks(run, &run->calls.at[i], library))
-			continue;
-		int64_t from = entry->start_ns > free_from ? entry->start_ns : free_from;
-		while (from < entry->end_ns && step < count) {
-			if (from >= begin[step + 1]) {
-				step++;
-				continue;
-			}
-			int64_t to = entry->end_ns < begin[step + 1] ? entry->end_ns : begin[step + 1];
-			own[step] -= 1e-9 * (double)(to - from);
-			from = to;
-		}
-		if (from > free_from) free_from = from;
-	}
-}
-
 /* Keep only steps that all ranks have. */
 static bool make_steps(struct viewer *viewer, int count) {
 	bool first = viewer->by_rank.count == 1;
@@ -233,46 +193,56 @@ static bool make_steps(struct viewer *viewer, int count) {
 	return true;
 }
 
-/* Add a rank's own time of each step, of which it waited `handed` for its loader. */
-static void add_rank_steps(struct viewer *viewer, const int64_t *begin, const double *own,
-                           const double *handed) {
+/* A rank's time in a step, without one cause of waiting after the other. */
+static struct step_times rank_step(const double cause[LK_CAUSES], double length) {
+	struct step_times out = {.length = length};
+	out.slowest = length - cause[LK_CAUSE_COMM];
+	out.running = out.slowest - cause[LK_CAUSE_PREEMPTED];
+	out.fed = out.running - cause[LK_CAUSE_FETCH];
+	out.working = out.fed - cause[LK_CAUSE_PREPARATION];
+	return out;
+}
+
+static void add_rank_steps(struct viewer *viewer, const int64_t *begin,
+                           double (*cause)[LK_CAUSES]) {
 	for (size_t i = 0; i < viewer->steps.count; i++) {
-		struct step_times *step = &viewer->steps.at[i];
-		step->length += 1e-9 * (double)(begin[i + 1] - begin[i]);
-		step->slowest = fmax(step->slowest, own[i]);
-		step->working = fmax(step->working, own[i] - fmin(handed[i], own[i]));
+		struct step_times *step = &viewer->steps.at[i],
+						  rank = rank_step(cause[i], 1e-9 * (double)(begin[i + 1] - begin[i]));
+		step->length += rank.length;
+		step->slowest = fmax(step->slowest, rank.slowest);
+		step->running = fmax(step->running, rank.running);
+		step->fed = fmax(step->fed, rank.fed);
+		step->working = fmax(step->working, rank.working);
 	}
 }
 
+/* `mean`: seconds a step by cause. */
 static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *run,
-                                const int64_t *begin, int count, double comms, double *waited,
+                                const int64_t *begin, int count, double mean[LK_CAUSES],
                                 lk_error *err) {
 	lk_stalls_own split;
-	double *own = malloc(2 * (size_t)count * sizeof *own), *handed = own + count, sum = 0;
-	bool good = own && lk_push(&viewer->by_rank) && make_steps(viewer, count);
-	*waited = 0;
-	if (good) {
-		find_own_times(run, begin, count, comms > 0, own);
-		lk_stalls_handed_over(run, begin, count, handed);
-		add_rank_steps(viewer, begin, own, handed);
-	}
-	for (int i = 0; good && i < count; i++) {
-		sum += own[i] / count;
-		*waited += fmin(handed[i], own[i]) / count;
-	}
-	free(own);
-	if (!good) return lk_oom(err);
+	double(*cause)[LK_CAUSES] = malloc((size_t)count * sizeof *cause);
+	double step = 1e-9 * (double)(begin[count] - begin[0]) / count;
+	lk_status status = cause && lk_push(&viewer->by_rank) && make_steps(viewer, count)
+	                       ? lk_recorded_find_causes(run, begin, count, cause, err)
+	                       : lk_oom(err);
+	memset(mean, 0, LK_CAUSES * sizeof *mean);
+	if (status == LK_OK) add_rank_steps(viewer, begin, cause);
+	for (int i = 0; status == LK_OK && i < count; i++)
+		for (int k = 0; k < LK_CAUSES; k++) mean[k] += cause[i][k] / count;
+	free(cause);
+	if (status != LK_OK) return status;
+	struct step_times own = rank_step(mean, step);
 	lk_stalls_see_own(run, begin, count, &split);
-	*lk_last(&viewer->by_rank) =
-		(struct rank_times){.shown = {.rank = run->head.rank,
-	                                  .step = 1e-9 * (double)(begin[count] - begin[0]) / count,
-	                                  .own = sum,
-	                                  .computing = split.computing,
-	                                  .sleeping = split.sleeping,
-	                                  .storage = split.storage,
-	                                  .data = split.data,
-	                                  .preempted = split.preempted},
-	                        .working = sum - *waited};
+	*lk_last(&viewer->by_rank) = (struct rank_times){.shown = {.rank = run->head.rank,
+	                                                           .step = step,
+	                                                           .own = fmax(0, own.slowest),
+	                                                           .computing = split.computing,
+	                                                           .sleeping = split.sleeping,
+	                                                           .storage = split.storage,
+	                                                           .data = split.data,
+	                                                           .preempted = split.preempted},
+	                                                 .working = fmax(0, own.working)};
 	return LK_OK;
 }
 
@@ -301,14 +271,15 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 	if (!ranks) return LK_OK;
 	lk_stalls_rank *by_rank = LK_ARRAY(arena, lk_stalls_rank, ranks);
 	double *at_work = LK_ARRAY(arena, double, ranks);
-	double *length = LK_ARRAY(arena, double, steps + 1),
-		   *slowest = LK_ARRAY(arena, double, steps + 1),
-		   *working = LK_ARRAY(arena, double, steps + 1);
-	if (!by_rank || !at_work || !length || !slowest || !working) return lk_oom(err);
+	enum { COLUMNS = 5 };
+	double *columns = LK_ARRAY(arena, double, COLUMNS * (steps + 1)), *column[COLUMNS];
+	if (!by_rank || !at_work || !columns) return lk_oom(err);
+	for (size_t k = 0; k < COLUMNS; k++) column[k] = columns + k * (steps + 1);
 	for (size_t i = 0; i < steps; i++) {
-		length[i] = viewer->steps.at[i].length / (double)ranks;
-		slowest[i] = viewer->steps.at[i].slowest;
-		working[i] = viewer->steps.at[i].working;
+		const struct step_times *step = &viewer->steps.at[i];
+		const double of[COLUMNS] = {step->length / (double)ranks, step->slowest, step->running,
+		                            step->fed, step->working};
+		for (size_t k = 0; k < COLUMNS; k++) column[k][i] = of[k];
 	}
 	lk_sort(viewer->by_rank.at, ranks, sizeof *viewer->by_rank.at, compare_rank_numbers);
 	for (size_t i = 0; i < ranks; i++) {
@@ -318,8 +289,19 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 	}
 	viewer->out->by_rank = by_rank;
 	viewer->out->working = at_work;
-	times->steps = (lk_stalls_steps){length, slowest, working, (int)steps};
+	times->steps = (lk_stalls_steps){.length = column[0],
+	                                 .slowest = column[1],
+	                                 .running = column[2],
+	                                 .fed = column[3],
+	                                 .working = column[4],
+	                                 .count = (int)steps};
 	return ranks > 1 ? find_usual_rank(viewer, &times->usual, err) : LK_OK;
+}
+
+/* Of the main thread's own code, in which code between reads is preempted like any other. */
+static double share_of_running(const double cause[LK_CAUSES]) {
+	double code = cause[LK_CAUSE_CODE] + cause[LK_CAUSE_PREEMPTED];
+	return code > 0 ? cause[LK_CAUSE_CODE] / code : 1;
 }
 
 static lk_status see_rank_recording(struct viewer *viewer, const char *path,
@@ -327,26 +309,29 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
                                     lk_error *err) {
 	lk_stalls_seen *seen = viewer->out;
 	lk_stalls_loader l;
-	double reading = 0, writing = 0, comms = 0, quick = NAN;
+	double reading = 0, comms = 0, quick = NAN, cause[LK_CAUSES];
 	int first, count = window_of_steps(viewer, steps, &first);
 	(void)path;
 	if (count < 1) return LK_OK;
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
-	add_main_thread_times(run, from, to, &reading, &writing, &comms);
+	add_main_thread_times(run, from, to, &reading, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
 	LK_TRY(quick_step_s(steps, first, count, &quick, err));
-	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, comms, &l.handed, err));
+	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, cause, err));
+	l.handed = cause[LK_CAUSE_PREPARATION];
+	if (!l.apart) l.own *= share_of_running(cause);
 	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
 	seen->steps = seen->ranks && seen->steps < count ? seen->steps : count;
 	seen->ranks++;
 	seen->quick_s += quick;
 	seen->times.step += 1e-9 * (double)(to - from) / count;
 	seen->times.reading += reading / count;
-	seen->times.writing += writing / count;
+	seen->times.writing += cause[LK_CAUSE_WRITING];
 	seen->communications += comms / count;
 	seen->left_out += run->head.left_out;
 	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
 	if (run->head.cores) seen->cores = fmin(seen->cores, run->head.cores);
+	seen->waits |= run->head.version >= LK_RECORDING_WAKERS;
 	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
 	seen->loader.bytes += l.bytes;
 	seen->loader.reads += l.reads;
@@ -366,11 +351,12 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 	const lk_stalls_loader *loader = &seen->loader;
 	const double no_rest = 0.9, least = 1e-3;
 	bool handed = loader->handed > least * times->step;
+	times->reads = loader->reads > 0;
 	if (loader->reads <= 0 && !handed) {
 		times->preparation = NAN;
 	} else if (loader->reads > 0 && !loader->apart && !handed) {
-		times->preparation = loader->own + times->reading;
-	} else if (handed || seen->mpi) {
+		times->preparation = loader->own;
+	} else if (handed || seen->mpi || seen->waits) {
 		times->preparation = loader->handed;
 		times->handed = true;
 	} else {

@@ -11,8 +11,8 @@
 enum { DESCRIPTORS = 1 << 16, FILES = 1 << 13, NO_FILE = 1 };
 #define MOVED (UINT32_C(1) << 31)
 
-/* 0 unknown, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's; and whether lseek
- * was called. */
+/* 0 unknown, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's or an event's; and
+ * whether lseek was called. */
 static lp_age age;
 static uint32_t of_descriptor[DESCRIPTORS];
 /* By device and inode: open addressing, filled by compare and exchange. A slot's `number` is stored
@@ -96,8 +96,10 @@ static uint32_t resolve_descriptor(int fd) {
 	struct stat info = {0};
 	int code = errno;
 	uint32_t entry = NO_FILE, peer;
-	if (read_inode(fd, &info) == 0 && S_ISREG(info.st_mode))
-		entry = NO_FILE + number_of_file(fd, &info);
+	bool open = read_inode(fd, &info) == 0;
+	if (open && S_ISREG(info.st_mode)) entry = NO_FILE + number_of_file(fd, &info);
+	else if (open && !(info.st_mode & S_IFMT) && fd < DESCRIPTORS)
+		entry = LP_SOCKET | (NO_FILE + (LP_EVENT | (uint32_t)fd)); /* of no type: an event */
 	else if ((peer = lp_new_peer(fd, &info)) != 0) entry = LP_SOCKET | (NO_FILE + peer);
 	errno = code;
 	return entry;

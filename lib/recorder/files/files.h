@@ -7,7 +7,8 @@
  *     throttle.c        files of a slow tier, for tests
  *     posix_calls.c     read, write, open, close, lseek, mmap and their relatives
  *     stdio_calls.c     streams, whose own system calls are inside libc
- *     socket_calls.c    send, recv, poll, select, epoll, conditions
+ *     socket_calls.c    send, recv
+ *     wait_calls.c      poll, select, epoll, conditions, semaphores, joins, sleep
  *     connections.c     connect, bind, getsockname: redirected addresses in an overlaid run
  *                       or an emulated rank
  *
@@ -24,6 +25,8 @@
 
 /* Marks a peer's number, as opposed to a file's. */
 #define LP_SOCKET (UINT32_C(1) << 30)
+/* Marks, with LP_SOCKET, an event (eventfd); its number is the descriptor. */
+#define LP_EVENT (UINT32_C(1) << 29)
 
 /* Only between lp_enter and lp_leave, except the forgetting ones. */
 
@@ -71,5 +74,13 @@ static inline bool lp_has_peers(void) {
 	return lp_peers.age.done == lp_state.epoch &&
 	       __atomic_load_n(&lp_peers.count, __ATOMIC_RELAXED) > 0;
 }
+
+/* ---- wait_calls.c ---- */
+
+/* Find the lock of Python's interpreter, if there is one; when the process begins. */
+void lp_find_python(void);
+/* Only between lp_enter and lp_leave: an event is about to be signalled; it was read. */
+void lp_event_signalled(uint32_t fd);
+void lp_event_moved(lk_record_kind kind, uint32_t fd, int64_t start, int64_t end);
 
 #endif

@@ -86,6 +86,7 @@ void lp_peer_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t en
                    int64_t wanted) {
 	bool sends = kind == LK_RECORD_WRITE;
 	if (bytes <= 0 || peer >= PEERS) return; /* nothing available now, or the end */
+	lp_record_processor(end, LP_AT_CALLS);
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = peer;

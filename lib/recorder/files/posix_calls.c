@@ -19,6 +19,7 @@
 	bool moved;                                                                      \
 	uint32_t file = lp_target(fd, &moved);                                           \
 	int64_t start = file ? lp_now() : 0;                                             \
+	if (kind == LK_RECORD_WRITE && file & LP_EVENT) lp_event_signalled((uint32_t)fd); \
 	lp_leave();                                                                      \
 	type result = call;                                                              \
 	if (kind == LK_RECORD_READ) lp_slow_read(file, start, (int64_t)result);          \
@@ -26,6 +27,8 @@
 		int code = errno;                                                            \
 		if (LP_HOT(!(file & LP_SOCKET)))                                             \
 			lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);      \
+		else if (file & LP_EVENT)                                                    \
+			lp_event_moved(kind, (uint32_t)fd, start, lp_now());                     \
 		else                                                                         \
 			lp_peer_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, \
 			              (int64_t)(wanted));                                        \

@@ -153,8 +153,9 @@ void lp_mpi_begin(lp_mpi_call *call) {
 	call->on = call->own && lp_enter();
 	if (call->own) lp_thread.busy = true; /* also without recording: a mode applies all the same */
 	if (!call->on) return;
+	lp_thread.communicates = true;
 	call->start = lp_now();
-	lp_record_processor(call->start);
+	lp_record_processor(call->start, LP_AT_COMM);
 }
 
 /* The caller's status or `room`. An exchange with a given rank needs none: only the source would be
@@ -227,7 +228,7 @@ static void record_mpi_call(const lp_mpi_call *call, const lp_handle *request, i
 	record->comm.element_bytes = (uint16_t)(element < UINT16_MAX ? element : 0);
 	record->comm.call = name;
 	lp_publish(record, LK_RECORD_COMM);
-	lp_record_processor(end);
+	lp_record_processor(end, LP_AT_COMM);
 }
 
 void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
@@ -295,8 +296,9 @@ static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int
 	if (count > MOST_REQUESTS)
 		__atomic_fetch_add(&lp_state.recorder.head->dropped, (uint64_t)(count - MOST_REQUESTS),
 		                   __ATOMIC_RELAXED);
+	lp_thread.communicates = true;
 	waits->start = lp_now();
-	lp_record_processor(waits->start);
+	lp_record_processor(waits->start, LP_AT_COMM);
 }
 
 /* Record request `at`, the `place`-th that is done. */

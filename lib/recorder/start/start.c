@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "recorder/files/files.h"
 #include "recorder/overlay/overlay.h"
 #include "recorder/recorder.h"
 
@@ -55,6 +56,7 @@ static void read_launched_rank(void) {
 
 __attribute__((constructor)) static void read_recorder_settings(void) {
 	lp_find_libc();
+	lp_find_python();
 	lp_overlay_is_active(); /* before the program opens anything: files open now were inherited */
 	const char *folder = getenv("LOCKSTEP_RECORD"), *program = getenv("LOCKSTEP_RECORD_PROGRAM");
 	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder ||

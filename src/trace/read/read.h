@@ -161,10 +161,10 @@ typedef struct lk_recorded_run {
 	const char *path;
 	lk_recording_head head;  /* of the given process */
 	lk_recorded_calls calls; /* by start */
-	/* LK_RECORD_STORAGE and LK_RECORD_PROCESSOR, which are not calls; by start */
-	lk_recorded_calls storage, processor;
+	/* LK_RECORD_STORAGE, LK_RECORD_PROCESSOR and LK_RECORD_MARK, which are not calls; by start */
+	lk_recorded_calls storage, processor, marks;
 	lk_recorded_names names, files, groups, peers, mounts; /* by key */
-	uint16_t main_thread;
+	uint16_t main_thread, first_thread; /* first: with which the process began */
 	uint64_t strange; /* invalid records */
 	uint64_t dropped; /* for lack of room, while recording */
 	uint32_t children;
@@ -195,6 +195,21 @@ bool lk_recorded_is_program(const char *path);
  * marker does not ask for one, as a program may have no such loader. */
 #define LK_BATCH_MARK "lockstep-step"
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err);
+
+/* What the main thread's time goes to, by what it does or waits for (recorded_causes.c). */
+typedef enum lk_cause {
+	LK_CAUSE_CODE,        /* its code, also asleep, and of threads that work for it */
+	LK_CAUSE_PREPARATION, /* code of loaders that it waits for */
+	LK_CAUSE_FETCH,       /* opening and reading files of data */
+	LK_CAUSE_WRITING,     /* writing files */
+	LK_CAUSE_COMM,        /* communication */
+	LK_CAUSE_PREEMPTED,   /* others have the processor */
+	LK_CAUSES
+} lk_cause;
+/* Of each step, seconds by cause; they sum to its length. Step s is from begin[s] to begin[s + 1].
+ * LK_ERR_MEMORY. */
+lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *begin, int steps,
+                                  double (*out)[LK_CAUSES], lk_error *err);
 
 /* Fill a new capture, which the caller finishes. */
 lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,

@@ -31,6 +31,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->calls);
 	lk_vec_free(&run->storage);
 	lk_vec_free(&run->processor);
+	lk_vec_free(&run->marks);
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
@@ -105,6 +106,7 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	lk_recorded_calls *to = &run->calls;
 	if (entry->kind == LK_RECORD_STORAGE) to = &run->storage;
 	else if (entry->kind == LK_RECORD_PROCESSOR) to = &run->processor;
+	else if (entry->kind == LK_RECORD_MARK) to = &run->marks;
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
@@ -117,7 +119,10 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 
 static lk_status add_record(struct loader *loader, const lk_recorded *recorded) {
 	switch (recorded->record.kind) {
-	case LK_RECORD_THREAD: return LK_OK;
+	case LK_RECORD_THREAD:
+		if (!loader->process && recorded->record.bytes == loader->run->head.pid)
+			loader->run->first_thread = recorded->record.thread;
+		return LK_OK;
 	case LK_RECORD_NAME: return recorded_add_name(loader, &loader->run->names, recorded);
 	case LK_RECORD_FILE: return recorded_add_name(loader, &loader->run->files, recorded);
 	case LK_RECORD_PEER: return recorded_add_name(loader, &loader->run->peers, recorded);
@@ -170,9 +175,10 @@ static uint64_t weight_of(const lk_record_entry *entry) {
 	}
 }
 
-/* The main thread is the one that communicates most by calls, else the one with most file calls,
- * else the first. */
+/* The main thread is the one that communicates most by calls; else the one that the process began
+ * with, if it has its share of the file calls; else the one with most of them. */
 static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
+	enum { SHARE = 16 };
 	uint64_t *weight = calloc(1 << 16, sizeof *weight);
 	if (!weight) return lk_oom(err);
 	for (size_t i = 0; i < run->calls.count; i++)
@@ -180,6 +186,10 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 			weight[run->calls.at[i].record.thread] += weight_of(&run->calls.at[i].record);
 	for (uint32_t t = 1; t < 1 << 16; t++)
 		if (weight[t] > weight[run->main_thread]) run->main_thread = (uint16_t)t;
+	bool communicates = weight[run->main_thread] >= weight_of(&(lk_record_entry){
+													   .kind = LK_RECORD_COMM});
+	if (!communicates && SHARE * weight[run->first_thread] >= weight[run->main_thread])
+		run->main_thread = run->first_thread;
 	free(weight);
 	return LK_OK;
 }
@@ -263,6 +273,7 @@ static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
 	sort_calls(&run->calls);
 	sort_calls(&run->storage);
 	sort_calls(&run->processor);
+	sort_calls(&run->marks);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);
