@@ -1,6 +1,6 @@
-/* megatron_forks.c: flags that Pai-Megatron-Patch adds to Megatron-LM's (its
- * megatron_patch/arguments.py, alibaba/Pai-Megatron-Patch), and Megatron-DeepSpeed (pretrain_gpt.py,
- * deepspeedai/Megatron-DeepSpeed), in terms of Megatron-LM's own. */
+/* megatron_forks.c: flags that Pai-Megatron-Patch (alibaba/Pai-Megatron-Patch,
+ * megatron_patch/arguments.py) and Megatron-DeepSpeed (deepspeedai/Megatron-DeepSpeed,
+ * pretrain_gpt.py) add to Megatron-LM's, in terms of its own. */
 #include "launch/megatron/megatron.h"
 
 #include <stdint.h>
