@@ -272,7 +272,7 @@ typedef struct lk_explain_work {
 	lk_arrival *arrival;            /* [matches] */
 	uint32_t count;
 	double tf32_speedup; /* peak of the device in TF32 over that in fp32; 0: not known */
-	bool whole; /* --steps all: the traces are one step, whatever they mark */
+	bool whole;          /* --steps all: the traces are one step, whatever they mark */
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
 	void *versus_owner;

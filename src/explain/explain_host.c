@@ -2,10 +2,11 @@
  * loading, preparing inputs, work that is done once, allocation by the driver; and the calls in
  * which it waits for the device.
  *
- * Names tell most (trace/capture/host_names.c). Three more kinds are told by what happens: the first
- * launch of a kernel loads its module, so its call takes far longer than any later one; driver calls
- * for memory are work done once, unless they come again in most steps, or give memory back again and
- * again where no steps are known; and a long operation without a call inside computes on the host. */
+ * Names tell most (trace/capture/host_names.c). Three more kinds are told by what happens: the
+ * first launch of a kernel loads its module, so its call takes far longer than any later one;
+ * driver calls for memory are work done once, unless they come again in most steps, or give memory
+ * back again and again where no steps are known; and a long operation without a call inside
+ * computes on the host. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -352,9 +352,9 @@ static lk_status slow_kernel(lk_explain_work *work, const lk_explain_shaped *sha
 	                        "another kernel");
 }
 
-/* Products in fp32 on a device that has TF32, which frameworks leave off: kernels of plain fp32 have
- * sgemm in their names, those of TF32 the instruction (m16n8k8) or the format too. Half of what the
- * peaks promise is taken for lost. */
+/* Products in fp32 on a device that has TF32, which frameworks leave off: kernels of plain fp32
+ * have sgemm in their names, those of TF32 the instruction (m16n8k8) or the format too. Half of
+ * what the peaks promise is taken for lost. */
 static bool is_plain_product(const lk_explain_kernel *kernel) {
 	return kernel->type == LK_WORK_COMPUTATION && strcasestr(kernel->name, "sgemm") &&
 	       !strcasestr(kernel->name, "tf32") && !strcasestr(kernel->name, "s1688") &&

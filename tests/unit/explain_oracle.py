@@ -94,7 +94,8 @@ def breakdown(windows, row):
     same('exposed communication', row['exposed_communication_ns'], get('comm'))
     same('idle_time', row['idle_time_ns'], get('idle'))
     same('parts', row['idle_time_ns'] + row['compute_time_ns'] + row['non_compute_time_ns'], row['kernel_time_ns'])
-    idle = sum(row[k] for k in ('idle_data_loading_ns', 'idle_one_off_ns', 'idle_allocation_ns', 'idle_preprocessing_ns', 'idle_checkpoint_ns', 'idle_garbage_ns', 'idle_computing_ns',
+    idle = sum(row[k] for k in ('idle_data_loading_ns', 'idle_one_off_ns', 'idle_allocation_ns', 'idle_preprocessing_ns',
+                                   'idle_checkpoint_ns', 'idle_garbage_ns', 'idle_computing_ns',
                                    'idle_sync_ns', 'idle_host_ns', 'idle_other_ns'))
     same('parts of idle', idle, row['idle_time_ns'])
     return get('overlap'), get('all_comm')
