@@ -529,10 +529,24 @@ static lk_status lower_chunk(lc_lowering *lowering, const lc_step *step, int i, 
 	return status;
 }
 
+/* Whether a part reads what an earlier one writes whole, as the total of its chunks: it waits for
+ * the last of them. */
+static bool reads_whole(const lc_lowering *lowering, const lc_step *step) {
+	for (int i = 0; i < step->part_count; i++)
+		for (int a = 0; a < step->parts[i].after.count; a++) {
+			const lc_ids *writes = &step->parts[step->parts[i].after.at[a]].writes;
+			for (int w = 0; w < writes->count; w++)
+				if (lowering->steps->cut[writes->at[w]] < 0 &&
+				    lc_ids_have(&step->parts[i].reads, writes->at[w]))
+					return true;
+		}
+	return false;
+}
+
 /* The number of chunks: a list's tensors; 1 for concurrent parts; for a ring a chunk per rank. */
 static int64_t chunks_of(const lc_lowering *lowering, const lc_step *step) {
 	if (step->list >= 0) return lowering->sizes->items[step->list];
-	if (step->chunk_dim < 0) return 1;
+	if (step->chunk_dim < 0 || reads_whole(lowering, step)) return 1;
 	if (step->chunks) return step->chunks;
 	for (int k = 0; k < step->values.count && step->ring; k++) {
 		const lc_node *value = lc_node_at(lowering->p, step->values.at[k]);

@@ -284,6 +284,10 @@ static void test_overlap(void **state) {
 	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &serial, err));
 	m.steps->at[0] = whole;
 	m.steps->count = 1;
+	lk_graph *uncut = lowered(&m, 4); /* what is read whole waits for all of it */
+	assert_int_equal(uncut->ops.count, 1 + 2);
+	lk_graph_free(uncut);
+	for (int i = 0; i < 2; i++) m.steps->cut[parts[i].values.at[0]] = 0;
 	lk_graph *graph = lowered(&m, 4);
 	assert_int_equal(graph->ops.count, 1 + 2 * 4);
 	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 2. * 8192 * 24576, 1);
