@@ -237,7 +237,8 @@ static lk_status lower_map(lc_lowering *lowering, const lc_step *step, struct en
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		double bytes, cycles;
 		if (step->list < 0 && *known > 0) bytes = *known;
-		else LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &bytes, lowering->err));
+		else
+			LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &bytes, lowering->err));
 		*known = bytes;
 		LK_TRY(lower_cycles(lowering, step, i, &cycles));
 		op.bytes += bytes * lowering->share;
