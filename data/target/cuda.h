@@ -65,13 +65,23 @@ template <class A, class B> RT_BOTH A rt_same_bits(B b) {
 	memcpy(&a, &b, sizeof a);
 	return a;
 }
-RT_BOTH float rt_from_f16(uint16_t x) { return __half2float(rt_same_bits<__half>(x)); }
-RT_BOTH float rt_from_bf16(uint16_t x) { return __bfloat162float(rt_same_bits<__nv_bfloat16>(x)); }
+RT_BOTH float rt_from_f16(uint16_t x) {
+	return __half2float(rt_same_bits<__half>(x));
+}
+RT_BOTH float rt_from_bf16(uint16_t x) {
+	return __bfloat162float(rt_same_bits<__nv_bfloat16>(x));
+}
 RT_BOTH float rt_from_f8(uint8_t x) {
 	__nv_fp8_e4m3 y;
 	y.__x = x;
 	return (float)y;
 }
-RT_BOTH uint16_t rt_to_f16(float x) { return rt_same_bits<uint16_t>(__float2half_rn(x)); }
-RT_BOTH uint16_t rt_to_bf16(float x) { return rt_same_bits<uint16_t>(__float2bfloat16_rn(x)); }
-RT_BOTH uint8_t rt_to_f8(float x) { return __nv_fp8_e4m3(x).__x; }
+RT_BOTH uint16_t rt_to_f16(float x) {
+	return rt_same_bits<uint16_t>(__float2half_rn(x));
+}
+RT_BOTH uint16_t rt_to_bf16(float x) {
+	return rt_same_bits<uint16_t>(__float2bfloat16_rn(x));
+}
+RT_BOTH uint8_t rt_to_f8(float x) {
+	return __nv_fp8_e4m3(x).__x;
+}

@@ -390,9 +390,8 @@ static void rt_list_reducescatter(rt_run *run, const rt_collective *c, rt_part *
 		for (int p = 0; p < ranks; p++)
 			if (begin[p + 1] > begin[p])
 				RT_NCCL(ncclReduce(flat + begin[p] * size, p == at ? out : NULL,
-				                   (size_t)(begin[p + 1] - begin[p]), type,
-				                   rt_operation(c->reduce), p, run->mesh.along[c->axis],
-				                   run->stream));
+				                   (size_t)(begin[p + 1] - begin[p]), type, rt_operation(c->reduce),
+				                   p, run->mesh.along[c->axis], run->stream));
 		RT_NCCL(ncclGroupEnd());
 	}
 	for (int64_t i = 0, done = 0; copied && i < count; done += (int64_t)rt_size(to[i++]))

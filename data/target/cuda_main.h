@@ -93,7 +93,8 @@ static void rt_open_windows(rt_run *run) {
 	rt_fail(run, "--backend windows", "built without NCCL's device API; take --backend host",
 	        __LINE__);
 }
-static void rt_close_windows(rt_run *) {}
+static void rt_close_windows(rt_run *) {
+}
 #endif
 
 /* With `lent`, inputs and states get no memory: rt_lend sets it. */

@@ -413,7 +413,9 @@ template <class T> static bool rt_aligned(const T *p) {
 static __device__ __forceinline__ int64_t rt_first() {
 	return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
-static __device__ __forceinline__ int64_t rt_step() { return (int64_t)gridDim.x * blockDim.x; }
+static __device__ __forceinline__ int64_t rt_step() {
+	return (int64_t)gridDim.x * blockDim.x;
+}
 
 /* ---- reductions of a pass ---- */
 
@@ -527,7 +529,9 @@ typedef struct rt_sums {
 
 /* What a block does at a time: tiles `tile.begin` to `tile.begin + tile.count - 1` are those of one
  * tensor, whose threads go over its elements together. A is a kernel's struct of arguments. */
-typedef struct rt_tiles { int64_t begin, count; } rt_tiles;
+typedef struct rt_tiles {
+	int64_t begin, count;
+} rt_tiles;
 template <class A> struct rt_list {
 	const A *args;
 	int64_t items, tiles;
@@ -581,17 +585,17 @@ static rt_list<A> rt_list_keep(rt_run *run, void (*step)(rt_run *), int number, 
 	kept = *at;
 	if (memcmp(kept->host, args, bytes) != 0) {
 		memcpy(kept->host, args, bytes);
-		RT_CUDA(cudaMemcpyAsync(kept->device, kept->host, bytes, cudaMemcpyHostToDevice,
-		                        run->stream));
+		RT_CUDA(
+			cudaMemcpyAsync(kept->device, kept->host, bytes, cudaMemcpyHostToDevice, run->stream));
 	}
 	return {(const A *)kept->device, items, tiles};
 }
-#define RT_RUN_LIST(kernel, blocks, list)                                                   \
-	do {                                                                                    \
-		int64_t blocks_ = (blocks);                                                         \
-		if (blocks_ > 0) {                                                                  \
-			LK_LAUNCH_BLOCK(kernel, (int)(blocks_ < 4096 ? blocks_ : 4096), RT_THREADS,     \
-			                RT_THREADS * sizeof(double), run->stream, list);                \
-		}                                                                                   \
-		RT_CUDA(cudaPeekAtLastError());                                                     \
+#define RT_RUN_LIST(kernel, blocks, list)                                               \
+	do {                                                                                \
+		int64_t blocks_ = (blocks);                                                     \
+		if (blocks_ > 0) {                                                              \
+			LK_LAUNCH_BLOCK(kernel, (int)(blocks_ < 4096 ? blocks_ : 4096), RT_THREADS, \
+			                RT_THREADS * sizeof(double), run->stream, list);            \
+		}                                                                               \
+		RT_CUDA(cudaPeekAtLastError());                                                 \
 	} while (0)

@@ -2,12 +2,16 @@
 
 /* A format's type in memory and in registers. */
 template <int F> struct rt_of;
-#define RT_FORMAT(format, memory, reg, get, put)           \
-	template <> struct rt_of<format> {                     \
-		typedef memory in_memory;                          \
-		typedef reg in_register;                           \
-		RT_IN_CLASS reg load(memory x) { return get(x); }  \
-		RT_IN_CLASS memory store(reg x) { return put(x); } \
+#define RT_FORMAT(format, memory, reg, get, put) \
+	template <> struct rt_of<format> {           \
+		typedef memory in_memory;                \
+		typedef reg in_register;                 \
+		RT_IN_CLASS reg load(memory x) {         \
+			return get(x);                       \
+		}                                        \
+		RT_IN_CLASS memory store(reg x) {        \
+			return put(x);                       \
+		}                                        \
 	};
 #define RT_IN_CLASS static __host__ __device__ __forceinline__
 RT_FORMAT(RT_F64, double, double, , )
@@ -129,10 +133,12 @@ static void rt_fail(rt_run *run, const char *what, const char *why, int line) {
 		if (e_ != CUBLAS_STATUS_SUCCESS)                                \
 			rt_fail(run, #call, cublasLtGetStatusString(e_), __LINE__); \
 	} while (0)
-#define RT_RUN(kernel, n, ...)                                                                     \
-	do {                                                                                           \
-		if ((n) > 0) { LK_LAUNCH(kernel, rt_blocks(n), RT_THREADS, 0, run->stream, __VA_ARGS__); } \
-		RT_CUDA(cudaPeekAtLastError());                                                            \
+#define RT_RUN(kernel, n, ...)                                                        \
+	do {                                                                              \
+		if ((n) > 0) {                                                                \
+			LK_LAUNCH(kernel, rt_blocks(n), RT_THREADS, 0, run->stream, __VA_ARGS__); \
+		}                                                                             \
+		RT_CUDA(cudaPeekAtLastError());                                               \
 	} while (0)
 
 /* The slice that an element is in. */
@@ -155,7 +161,9 @@ static void *rt_scratch(rt_run *run, int64_t bytes) {
 	RT_CUDA(cudaMallocAsync(&p, (size_t)(bytes > 0 ? bytes : 1), run->stream));
 	return p;
 }
-static void rt_release(rt_run *run, void *p) { RT_CUDA(cudaFreeAsync(p, run->stream)); }
+static void rt_release(rt_run *run, void *p) {
+	RT_CUDA(cudaFreeAsync(p, run->stream));
+}
 
 /* ---- two streams ---- */
 
@@ -164,7 +172,9 @@ static void rt_follow(rt_run *run, cudaStream_t after, cudaStream_t stream) {
 	RT_CUDA(cudaEventRecord(run->fork, after));
 	RT_CUDA(cudaStreamWaitEvent(stream, run->fork, 0));
 }
-static void rt_fork(rt_run *run) { rt_follow(run, run->main_stream, run->side_stream); }
+static void rt_fork(rt_run *run) {
+	rt_follow(run, run->main_stream, run->side_stream);
+}
 static void rt_on(rt_run *run, cudaStream_t stream, bool waits) {
 	if (waits)
 		rt_follow(run, stream == run->main_stream ? run->side_stream : run->main_stream, stream);

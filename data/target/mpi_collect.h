@@ -62,7 +62,9 @@ RT_FUNCTION MPI_Datatype rt_type(rt_format f) {
 
 enum { RT_PIECE = 1 << 30 };
 
-RT_FUNCTION int rt_piece(int64_t left) { return left < RT_PIECE ? (int)left : RT_PIECE; }
+RT_FUNCTION int rt_piece(int64_t left) {
+	return left < RT_PIECE ? (int)left : RT_PIECE;
+}
 
 /* Waits without spinning: another rank may need this processor to get on. */
 RT_FUNCTION void rt_wait_all(int count, MPI_Request *request) {

@@ -132,7 +132,8 @@ RT_RING_FN int64_t rt_ring_cut(int64_t n, int64_t ranks, int64_t r) {
 
 /* Where an item's chunk begins along the dim that is cut; chunk == ranks: the end. */
 RT_RING_FN int64_t rt_ring_begin(const rt_ring *ring, const rt_ring_item *item, int64_t chunk) {
-	int64_t at = rt_ring_cut(item->all ? item->all : item->extent, ring->ranks, chunk) - item->ahead;
+	int64_t at =
+		rt_ring_cut(item->all ? item->all : item->extent, ring->ranks, chunk) - item->ahead;
 	return at < 0 ? 0 : at < item->extent ? at : item->extent;
 }
 
@@ -241,7 +242,8 @@ RT_RING_FN char *rt_ring_pooled(rt_ring_pool *pool, size_t size) {
 RT_RING_FN bool rt_ring_follows(const rt_ring *ring, const rt_ring_item *item) {
 	const rt_ring_item *last = item - 1;
 	size_t count = (size_t)(last->extent * last->inner);
-	if (ring->part_size && (const char *)item->parts != (const char *)last->parts + count * ring->part_size)
+	if (ring->part_size &&
+	    (const char *)item->parts != (const char *)last->parts + count * ring->part_size)
 		return false;
 	for (int j = 0; j < ring->gathers; j++)
 		if ((char *)item->whole[j] != (char *)last->whole[j] + count * ring->whole_size[j])
@@ -310,7 +312,9 @@ RT_RING_FN void rt_ring_tables(rt_ring *ring) {
 		}
 }
 
-RT_RING_FN size_t rt_ring_round(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+RT_RING_FN size_t rt_ring_round(size_t bytes) {
+	return (bytes + 4095) / 4096 * 4096;
+}
 
 RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
 	size_t slots = (size_t)ring->slots,

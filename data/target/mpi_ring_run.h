@@ -291,7 +291,8 @@ RT_RING_FN bool rt_ring_try(rt_ring *ring) {
 RT_RING_FN void rt_ring_poke(rt_ring *ring) {
 	int over;
 	do {
-		while (rt_ring_try(ring)) {}
+		while (rt_ring_try(ring)) {
+		}
 		MPI_Testsome(ring->requests, ring->request, &over, ring->over, MPI_STATUSES_IGNORE);
 	} while (over > 0); /* not MPI_UNDEFINED, which is negative: nothing is under way */
 }

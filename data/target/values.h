@@ -31,7 +31,7 @@ typedef struct rt_layout {
 typedef struct rt_value {
 	const char *name;
 	rt_format format;
-	int rank, list; /* list -1: one tensor */
+	int rank, list;  /* list -1: one tensor */
 	unsigned across; /* dims along which slices cut across the list's tensors, as bits */
 	rt_kind kind;
 	int of; /* SHARED, VIEW: whose memory */

@@ -276,12 +276,13 @@ static void cuda_map_put_sum(lc_kernel *kernel, int id, bool begin) {
 /* Begin a kernel of one tensor, or of all of a list: then tile by tile. */
 static void put_kernel_begin(lc_kernel *kernel, const char *number) {
 	bool list = kernel->pass.step->list >= 0;
-	fprintf(kernel->out,
-	        list ? "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const "
-	               "rt_list<args_%s> list) {\n"
-	             : "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const args_%s a) "
-	               "{\n",
-	        number, kernel->name, kernel->name);
+	fprintf(
+		kernel->out,
+		list ? "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const "
+			   "rt_list<args_%s> list) {\n"
+			 : "static __global__ void __launch_bounds__(RT_THREADS) kernel%s_%s(const args_%s a) "
+			   "{\n",
+		number, kernel->name, kernel->name);
 }
 
 static void put_tiles(lc_kernel *kernel) {
@@ -445,7 +446,8 @@ static void put_totals(lc_kernel *kernel, bool begin) {
 static void put_totals_body(lc_kernel *kernel) {
 	const char *e = kernel->flat ? "i" : "e";
 	fprintf(kernel->out,
-	        "\tfor (int64_t %s = blockIdx.x; %s < list.args[0].count; %s += gridDim.x) {\n", e, e, e);
+	        "\tfor (int64_t %s = blockIdx.x; %s < list.args[0].count; %s += gridDim.x) {\n", e, e,
+	        e);
 	kernel->depth = 2;
 	put_totals(kernel, true);
 	fprintf(kernel->out,
@@ -606,8 +608,7 @@ static void put_map_host(lc_kernel *kernel) {
 		        "\ttiles = rt_lay_tiles(all, items);\n"
 		        "\tlist = rt_list_keep(run, step, 0, all, items, tiles);\n"
 		        "\tRT_RUN_LIST(kernel_%s, %s, list);\n\tfree(all);\n}\n\n",
-		        kernel->name,
-		        kernel->pass.results.count ? "all[0].count" : "list.tiles");
+		        kernel->name, kernel->pass.results.count ? "all[0].count" : "list.tiles");
 		return;
 	}
 	lc_kernel_host_begin(kernel, kernel->name);

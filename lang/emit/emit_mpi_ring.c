@@ -171,8 +171,8 @@ static void put_items(const lc_mpi *mpi, const lc_ring *ring) {
 	for (int i = 0; i < ring->gathers; i++)
 		fprintf(mpi->out, "%s(%s)->data", i ? ", " : "",
 		        lc_mpi_part(mpi, ring->gather[i], part, sizeof part));
-	fprintf(mpi->out, "%s}, x->ahead[%d], x->all[%d]};\n\t}\n", ring->gathers ? "" : "NULL", ring->d,
-	        ring->d);
+	fprintf(mpi->out, "%s}, x->ahead[%d], x->all[%d]};\n\t}\n", ring->gathers ? "" : "NULL",
+	        ring->d, ring->d);
 }
 
 static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {

@@ -94,7 +94,8 @@ static void tables_put_value(lc_mpi *mpi, int id) {
 	for (int d = 0; d < value->rank; d++)
 		across |= (lc_dim_across(mpi->p, value->dim[d]) >= 0 ? 1u : 0u) << d;
 	fprintf(mpi->out, ", %s, %d, %d, %u, %s, %s, ", lc_format_name((lc_dtype)value->dtype),
-	        value->rank, value->list, across, kind, of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
+	        value->rank, value->list, across, kind,
+	        of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
 	tables_put_layouts(mpi, value);
 	int index = -1;
 	int64_t offset = 0;
@@ -112,9 +113,9 @@ static void tables_put_values(lc_mpi *mpi) {
 	for (int id = 0; id < lc_node_count(mpi->p); id++)
 		if (mpi->part[id]) fprintf(mpi->out, "\t%s,\n", lc_mpi_number(mpi, id, name));
 	fprintf(mpi->out, "\tt%d__count\n};\n\n", mpi->number);
-	fputs(
-		"/* Name, format, dims, list, dims across it, memory and whose, layout over each axis, group, steps. */\n",
-		mpi->out);
+	fputs("/* Name, format, dims, list, dims across it, memory and whose, layout over each axis, "
+	      "group, steps. */\n",
+	      mpi->out);
 	fprintf(mpi->out, "static const rt_value values%d[] = {\n", mpi->number);
 	for (int id = 0; id < lc_node_count(mpi->p); id++)
 		if (mpi->part[id]) tables_put_value(mpi, id);

@@ -115,8 +115,7 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 static bool passes(const lc_node *node) {
 	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED ||
 	       lc_ops[node->op].family == LC_TOTALS || node->op == LC_UPDATE || node->op == LC_SEND ||
-	       node->op == LC_SLICE ||
-	       (node->op == LC_ALLREDUCE && node->rank == 0);
+	       node->op == LC_SLICE || (node->op == LC_ALLREDUCE && node->rank == 0);
 }
 
 /* Whether a statement reduces a state that a passed statement updates: then it must work on slices

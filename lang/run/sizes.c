@@ -68,13 +68,13 @@ lk_status lc_whole_shape(const lc_program *program, const lc_node *node, const l
 
 /* Make place for a dim's tensors end to end. */
 static lk_status lay_out_dim(lc_sizes *sizes, int d, int64_t items, lk_error *err) {
-	if (!sizes->before[d])
-		sizes->before[d] = LK_ARRAY(&sizes->arena, int64_t, (size_t)items + 1);
+	if (!sizes->before[d]) sizes->before[d] = LK_ARRAY(&sizes->arena, int64_t, (size_t)items + 1);
 	if (!sizes->before[d]) return lk_oom(err);
 	for (int64_t i = 0; i < items; i++)
 		if (__builtin_add_overflow(sizes->before[d][i], sizes->each[d][i],
 		                           &sizes->before[d][i + 1])) {
-			lk_fail(err, LK_ERR_INPUT, "--sizes", "the tensors of a list have 2^63 elements together");
+			lk_fail(err, LK_ERR_INPUT, "--sizes",
+			        "the tensors of a list have 2^63 elements together");
 			return lk_hint(err, "choose smaller sizes");
 		}
 	return LK_OK;

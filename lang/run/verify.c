@@ -45,7 +45,8 @@ static int64_t holder(const struct trial *trial, int id, int64_t item, int64_t i
 	int64_t whole[LC_RANK], begin[LC_RANK], extent[LC_RANK];
 	if (lc_whole_shape(trial->v->q, node, &trial->s[1], item, whole, NULL) != LK_OK) return 0;
 	for (int64_t rank = 0; rank < lc_ranks(trial->v->q, &trial->s[1]); rank++) {
-		bool inside = lc_local_part(trial->v->q, node, &trial->s[1], item, whole, rank, begin, extent);
+		bool inside =
+			lc_local_part(trial->v->q, node, &trial->s[1], item, whole, rank, begin, extent);
 		int64_t rest = index;
 		for (int d = node->rank; inside && d-- > 0; rest /= whole[d]) {
 			int64_t at = rest % whole[d];

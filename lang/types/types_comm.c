@@ -109,8 +109,7 @@ static lk_status need_equal_slices(const lc_program *program, const lc_node *nod
 	int across = lc_dim_across(program, node->dim[d]);
 	if (across < 0) return LK_OK;
 	lc_refuse(program, node, err, "slices along %s cut across the tensors of %s",
-	          program->named[across].name,
-	          program->lists.at[program->named[across].list]);
+	          program->named[across].name, program->lists.at[program->named[across].list]);
 	return node->op == LC_LOCAL
 	           ? lk_hint(err, "gather first: local(allgather(%s, %d, %s), ...)",
 	                     lc_shown(program, node->in[0], text), d, program->axes[node->axis].name)

@@ -113,8 +113,8 @@ static lk_status view_sliced(lc_program *program, lc_node *node, int axis, lk_er
 		break;
 	}
 	node->layout[axis].dim = (int8_t)to;
-	if (node->dim[to] == value->dim[d] || (lc_dim_across(program, node->dim[to]) < 0 &&
-	                                       lc_dim_across(program, value->dim[d]) < 0))
+	if (node->dim[to] == value->dim[d] ||
+	    (lc_dim_across(program, node->dim[to]) < 0 && lc_dim_across(program, value->dim[d]) < 0))
 		return LK_OK;
 	return lc_refuse_layout(program, node, 0, axis,
 	                        ", across the tensors of its list, which would be cut elsewhere", err);

@@ -178,6 +178,56 @@ static void test_parts(void **state) {
 	lc_file_free(file);
 }
 
+/* Slices of a list are those of a flat tensor of as many elements: end to end they are the same
+ * ranges, over one axis or two, of whatever lengths the tensors are. */
+static void test_lists(void **state) {
+	(void)state;
+	lc_file *file =
+		read_ok("program p(mesh a, b) { list l dim N of l dim K, F\n"
+	            "in x : f32[N] of l @ S(0,b) S(0,a), y : f32[K,N] of l @ S(1,b)\n"
+	            "in f : f32[F] @ S(0,b) S(0,a), g : f32[K,F] @ S(1,b) out x, y, f, g }");
+	const lc_program *p = file->programs.at[0];
+	const struct {
+		const char *list, *flat;
+		int d;
+	} rows[] = {{"x", "f", 0}, {"y", "g", 1}};
+	for (uint64_t seed = 1; seed < 200; seed++) {
+		lc_sizes s;
+		lk_error err = {0};
+		char text[96];
+		int64_t axes[LC_AXES] = {1 + (int64_t)seed % 3, 1 + (int64_t)seed % 7};
+		int64_t n[4] = {1 + (int64_t)(seed * 7 % 23), 1 + (int64_t)(seed % 2),
+		                1 + (int64_t)(seed * 5 % 11), 1 + (int64_t)(seed % 4)};
+		snprintf(text, sizeof text, "K=2,N=%d:%d:%d:%d,F=%d", (int)n[0], (int)n[1], (int)n[2],
+		         (int)n[3], (int)(n[0] + n[1] + n[2] + n[3]));
+		if (lc_sizes_draw(p, text, axes, seed, &s, &err) != LK_OK) fail_msg("%s", err.what);
+		for (int64_t r = 0; r < lc_ranks(p, &s); r++)
+			for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+				const lc_node *list = lc_node_at(p, lc_value_find(p, rows[i].list)),
+							  *flat = lc_node_at(p, lc_value_find(p, rows[i].flat));
+				int64_t whole[LC_RANK], begin[LC_RANK], extent[LC_RANK], from[LC_RANK],
+					length[LC_RANK], before = 0;
+				assert_int_equal(lc_whole_shape(p, flat, &s, 0, whole, &err), LK_OK);
+				assert_true(lc_local_part(p, flat, &s, 0, whole, r, from, length));
+				for (int64_t item = 0; item < 4; before += n[item++]) {
+					int64_t own = 0, first = -1; /* by asking for each place of the flat one */
+					for (int64_t at = 0; at < n[item]; at++) {
+						int64_t place = before + at - from[rows[i].d];
+						if (place < 0 || place >= length[rows[i].d]) continue;
+						if (first < 0) first = at;
+						own++;
+					}
+					assert_int_equal(lc_whole_shape(p, list, &s, item, whole, &err), LK_OK);
+					assert_true(lc_local_part(p, list, &s, item, whole, r, begin, extent));
+					assert_int_equal(extent[rows[i].d], own);
+					if (own) assert_int_equal(begin[rows[i].d], first);
+				}
+			}
+		lc_sizes_free(&s);
+	}
+	lc_file_free(file);
+}
+
 /* A mesh that a rewrite has made of another: groups, groups of groups; what stands beside keeps its
  * ranks. */
 static void test_refined(void **state) {
@@ -215,7 +265,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_read),
 		cmocka_unit_test(test_refused),  cmocka_unit_test(test_impossible),
-		cmocka_unit_test(test_parts),    cmocka_unit_test(test_refined),
+		cmocka_unit_test(test_parts),    cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_refined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
