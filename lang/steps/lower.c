@@ -397,15 +397,17 @@ static lk_status lower_attend(lc_lowering *lowering, const lc_step *step, struct
 		            .window = node->window};
 		int64_t rows[LC_RANK], keys[LC_RANK];
 		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, q, i, rows, lowering->err));
-		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes,
-		                        lc_node_at(lowering->p, node->in[1]), i, keys, lowering->err));
+		LK_TRY(lc_lower_extents(lowering->p, lowering->sizes, lc_node_at(lowering->p, node->in[1]),
+		                        i, keys, lowering->err));
 		op.m = (double)rows[q->rank - 2];
 		op.n = (double)keys[q->rank - 2];
 		op.k = (double)rows[q->rank - 1];
 		op.batch = lowering->share;
 		for (int d = 0; d < q->rank - 2; d++) op.batch *= (double)rows[d];
 		op.flops = 2 * op.batch * op.m * op.n * pairs_seen(lowering, node, op.m, op.n) * op.k *
-		           (backward ? 5 : summed ? 2 : 1);
+		           (backward ? 5
+		            : summed ? 2
+		                     : 1);
 		LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		op.bytes *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
