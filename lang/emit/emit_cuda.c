@@ -29,10 +29,10 @@ static const char *const block_files[] = {"target/block.h", "target/cuda_block.h
 /* Products, rows and collectives are calls of the runtime, as in the C+MPI target. */
 static lk_status cuda_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
-		[LC_STEP_MAP] = lc_cuda_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
-		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,    [LC_STEP_COMM] = lc_mpi_comm,
-		[LC_STEP_SEND] = lc_mpi_comm,        [LC_STEP_RING] = lc_cuda_ring,
-		[LC_STEP_OVERLAP] = lc_cuda_overlap,
+		[LC_STEP_MAP] = lc_cuda_map,        [LC_STEP_CONTRACT] = lc_mpi_contract,
+		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
+		[LC_STEP_COMM] = lc_mpi_comm,       [LC_STEP_SEND] = lc_mpi_comm,
+		[LC_STEP_RING] = lc_cuda_ring,      [LC_STEP_OVERLAP] = lc_cuda_overlap,
 	};
 	return kinds[step->kind](mpi, step);
 }

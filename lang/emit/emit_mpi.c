@@ -27,9 +27,9 @@ static const char *const block_files[] = {"target/block.h", "target/mpi_block.h"
 static lk_status mpi_any(lc_mpi *mpi, const lc_step *step) {
 	static lc_mpi_step *const kinds[LC_STEP_KINDS] = {
 		[LC_STEP_MAP] = lc_mpi_map,         [LC_STEP_CONTRACT] = lc_mpi_contract,
-		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,   [LC_STEP_COMM] = lc_mpi_comm,
-		[LC_STEP_SEND] = lc_mpi_comm,       [LC_STEP_RING] = lc_mpi_ring,
-		[LC_STEP_OVERLAP] = lc_mpi_overlap,
+		[LC_STEP_ATTEND] = lc_mpi_contract, [LC_STEP_ROWS] = lc_mpi_contract,
+		[LC_STEP_COMM] = lc_mpi_comm,       [LC_STEP_SEND] = lc_mpi_comm,
+		[LC_STEP_RING] = lc_mpi_ring,       [LC_STEP_OVERLAP] = lc_mpi_overlap,
 	};
 	return kinds[step->kind](mpi, step);
 }

@@ -25,8 +25,10 @@ static void contract_attention(const lc_mpi *mpi, const lc_step *step) {
 		result[at] = step->values.at[i];
 		for (int k = 0; k < made->inputs; k++) {
 			lc_role role = lc_attend_role(made, k);
-			int place = role == LC_AS_NUMBER ? 4 : role == LC_AS_Y ? 3 : k;
-			operand[backward ? k : place] = made->in[k];
+			int place = k;
+			if (!backward && role == LC_AS_NUMBER) place = 4;
+			if (!backward && role == LC_AS_Y) place = 3;
+			operand[place] = made->in[k];
 		}
 	}
 	fputs(backward ? "rt_attention_gradients(run" : "rt_attention(run", mpi->out);
@@ -53,10 +55,11 @@ void lc_mpi_contraction(lc_mpi *mpi, const lc_step *step, int depth) {
 		fprintf(mpi->out, "rt_conv2d(run, %s, %s, %s, %d, %d);\n", a, b, y, node->stride,
 		        node->pad);
 	else if (lc_ops[node->op].family == LC_BLOCK) {
-		static const char *const kinds[] = {"RT_SORT",  "RT_ARGSORT",     "RT_CHOLESKY",    "RT_QR_Q",
-		                                    "RT_QR_R", "RT_EIGH_VALUES", "RT_EIGH_VECTORS"};
-		fprintf(mpi->out, "rt_each_block(run, %s, %s, %s, %d, %s);\n", a, y, kinds[node->op - LC_SORT],
-		        node->d, lk_bool_text(node->reverse));
+		static const char *const kinds[] = {"RT_SORT",        "RT_ARGSORT", "RT_CHOLESKY",
+		                                    "RT_QR_Q",        "RT_QR_R",    "RT_EIGH_VALUES",
+		                                    "RT_EIGH_VECTORS"};
+		fprintf(mpi->out, "rt_each_block(run, %s, %s, %s, %d, %s);\n", a, y,
+		        kinds[node->op - LC_SORT], node->d, lk_bool_text(node->reverse));
 	} else if (node->op == LC_IOTA) fprintf(mpi->out, "rt_iota(run, %s);\n", y);
 	else if (node->op == LC_CUMSUM)
 		fprintf(mpi->out, "rt_cumsum(run, %s, %s, %d, %s);\n", a, y, node->d,

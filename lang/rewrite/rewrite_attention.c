@@ -20,8 +20,8 @@ struct attentions {
 	uint8_t *set;
 	int *sliced, *rows; /* [values] of gradients of gathered keys: 1 + the axis; the dim; or 0 */
 	uint8_t *scatters;  /* [values] reduce-scatters of these */
-	int *made;      /* [values] what stands for an attention in the new program; -1 */
-	int *exchanged; /* [values] its slices of heads; -1 */
+	int *made;          /* [values] what stands for an attention in the new program; -1 */
+	int *exchanged;     /* [values] its slices of heads; -1 */
 };
 
 static int rows_of(const lc_program *p, const lc_node *node) {
@@ -68,8 +68,8 @@ static lk_status find_sliced(struct attentions *a, lk_error *err) {
 		}
 		if (!of || !a->sliced[of]) continue;
 		axis = a->sliced[of] - 1;
-		a->scatters[u] = node->op == LC_REDUCESCATTER && node->axis == axis &&
-		                 node->d == a->rows[of];
+		a->scatters[u] =
+			node->op == LC_REDUCESCATTER && node->axis == axis && node->d == a->rows[of];
 		if (a->scatters[u]) continue;
 		if (!adds(node) || others) {
 			lc_wrong(a->p, a->d->line, a->d->column, err,
@@ -108,8 +108,7 @@ static lk_status find_attentions(struct attentions *a, lk_error *err) {
 	}
 	if (found) return find_sliced(a, err);
 	lc_word_wrong(a->p, &a->d->names[0], err,
-	              "%s holds no attention of sliced queries to gathered keys",
-	              a->d->names[0].text);
+	              "%s holds no attention of sliced queries to gathered keys", a->d->names[0].text);
 	return lk_hint(err, "slice q along its positions, and write attention(q, allgather(k, DIM, "
 	                    "AXIS), allgather(v, DIM, AXIS))");
 }

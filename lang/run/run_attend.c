@@ -25,14 +25,14 @@ struct attention {
 	const lc_cells *x[LC_INPUTS]; /* operands, and with bounds those of their errors */
 	const lc_cells *e[LC_INPUTS];
 	lc_box box[LC_INPUTS];
-	int64_t queries, keys;   /* of the whole tensors */
-	int64_t group;           /* heads of queries that share one of keys */
-	int64_t head, wide;      /* the size of a head of keys, and of values */
-	int y, lse, delta;       /* operands, or -1 */
-	double scale, unit;      /* unit: roundoff of the targets' arithmetic */
-	const double *bounded;   /* the run's result, whose bound is made */
-	double *score;           /* of one query, by the keys of this rank */
-	uint64_t *element;       /* the same in the field */
+	int64_t queries, keys; /* of the whole tensors */
+	int64_t group;         /* heads of queries that share one of keys */
+	int64_t head, wide;    /* the size of a head of keys, and of values */
+	int y, lse, delta;     /* operands, or -1 */
+	double scale, unit;    /* unit: roundoff of the targets' arithmetic */
+	const double *bounded; /* the run's result, whose bound is made */
+	double *score;         /* of one query, by the keys of this rank */
+	uint64_t *element;     /* the same in the field */
 };
 
 /* One query: its place in the results of its kind, and the keys that it sees, of this rank. */
@@ -91,6 +91,12 @@ static struct query query_at(const struct attention *a, int64_t row) {
 	return query;
 }
 
+/* What the weights of a gradient are multiplied by: dy, keys or queries. */
+static int factor_of(int op) {
+	if (op == LC_ATTENTION_DV) return 3;
+	return op == LC_ATTENTION_DQ ? 1 : 0;
+}
+
 /* ---- numbers ---- */
 
 static double product(const struct attention *a, int i, int64_t row, int k, int64_t key,
@@ -138,8 +144,7 @@ static void number_backward(const struct attention *a, const struct query *query
 			continue;
 		}
 		double ds = a->scale * p *
-		            (product(a, 3, query->row, 2, j, a->wide) -
-		             a->x[a->delta]->number[query->row]);
+		            (product(a, 3, query->row, 2, j, a->wide) - a->x[a->delta]->number[query->row]);
 		for (int64_t c = 0; c < a->head; c++) {
 			int64_t of_query = query->row * a->head + c, of_key = j * a->head + c;
 			if (op == LC_ATTENTION_DQ) out[of_query] += ds * a->x[1]->number[of_key];
@@ -177,11 +182,10 @@ static void element_forward(const struct attention *a, const struct query *query
 	}
 	for (int64_t c = 0; c < a->wide; c++) {
 		uint64_t y = 0;
-		if (a->y >= 0)
-			y = lc_field_multiply(kept, a->x[a->y]->element[query->row * a->wide + c]);
+		if (a->y >= 0) y = lc_field_multiply(kept, a->x[a->y]->element[query->row * a->wide + c]);
 		for (int64_t j = query->from; j < query->to; j++)
-			y = lc_field_add(
-				y, lc_field_multiply(a->element[j], a->x[2]->element[j * a->wide + c]));
+			y = lc_field_add(y,
+			                 lc_field_multiply(a->element[j], a->x[2]->element[j * a->wide + c]));
 		out[query->row * a->wide + c] = lc_field_divide(key, y, sum);
 	}
 }
@@ -198,7 +202,7 @@ static void element_backward(const struct attention *a, const struct query *quer
 			                                a->x[a->delta]->element[query->row]);
 			p = lc_field_multiply(lc_field_number(a->scale), lc_field_multiply(p, ds));
 		}
-		int times = op == LC_ATTENTION_DV ? 3 : op == LC_ATTENTION_DQ ? 1 : 0;
+		int times = factor_of(op);
 		for (int64_t c = 0; c < size; c++) {
 			int64_t of_query = query->row * size + c, of_key = j * size + c,
 					to = op == LC_ATTENTION_DQ ? of_query : of_key,
@@ -296,8 +300,7 @@ static void bound_forward(const struct attention *a, const struct query *query) 
 	for (int64_t c = 0; c < a->wide && sum > 0; c++) {
 		int64_t at = query->row * a->wide + c;
 		double carry = 0;
-		if (more)
-			carry = weighted(before / sum, r, a->x[a->y]->number[at], a->e[a->y]->number[at]);
+		if (more) carry = weighted(before / sum, r, a->x[a->y]->number[at], a->e[a->y]->number[at]);
 		for (int64_t j = query->from; j < query->to; j++)
 			carry += weighted(a->score[j] / sum, r, a->x[2]->number[j * a->wide + c],
 			                  a->e[2]->number[j * a->wide + c]);
@@ -307,10 +310,10 @@ static void bound_forward(const struct attention *a, const struct query *query) 
 
 static void bound_backward(const struct attention *a, const struct query *query) {
 	double *out = a->at->out->number;
-	int op = a->at->n->op, times = op == LC_ATTENTION_DV ? 3 : op == LC_ATTENTION_DQ ? 1 : 0;
+	int op = a->at->n->op, times = factor_of(op);
 	int64_t size = op == LC_ATTENTION_DV ? a->wide : a->head;
-	double terms = op == LC_ATTENTION_DQ ? (double)(query->to - query->from)
-	                                     : (double)(a->queries * a->group);
+	double terms =
+		op == LC_ATTENTION_DQ ? (double)(query->to - query->from) : (double)(a->queries * a->group);
 	double grown = lc_bound_growth(a->unit, terms + 4);
 	for (int64_t j = query->from; j < query->to; j++) {
 		double lse = a->x[a->lse]->number[query->row],

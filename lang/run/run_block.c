@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "lang/run/run_bound.h"
 
 /* A block of the operand: elements `step` apart in lines, rows one after the other in matrices. */
@@ -84,7 +85,7 @@ static lk_status sort_line(const struct blocks *blocks, const struct block *bloc
 		line[i] = (struct ranked){blocks->x->number[at] + (shift ? by * shift[at] : 0), i,
 		                          blocks->at->n->reverse};
 	}
-	qsort(line, (size_t)block->rows, sizeof *line, compare_ranked);
+	lk_sort(line, (size_t)block->rows, sizeof *line, compare_ranked);
 	for (int64_t i = 0; i < block->rows; i++) {
 		if (key) key[i] = line[i].key;
 		if (place) place[i] = line[i].place;
@@ -137,8 +138,7 @@ static void rotate_all(double *a, double *v, int64_t n) {
 			a[i * n + j] = a[j * n + i] = (a[i * n + j] + a[j * n + i]) / 2;
 	for (int sweep = 0; sweep < SWEEPS; sweep++) {
 		double off = 0, all = 0;
-		for (int64_t i = 0; i < n * n; i++)
-			*(i % (n + 1) ? &off : &all) += a[i] * a[i];
+		for (int64_t i = 0; i < n * n; i++) *(i % (n + 1) ? &off : &all) += a[i] * a[i];
 		if (!(off > all * 0x1p-106)) return;
 		for (int64_t p = 0; p < n; p++)
 			for (int64_t q = p + 1; q < n; q++) {
@@ -305,8 +305,8 @@ static double vector_bound(const struct rooms *rooms, int64_t n, int64_t k, doub
 	return most - second <= 2 * bound ? INFINITY : bound;
 }
 
-static void matrix_bounds(const struct blocks *blocks, const struct block *block,
-                          const lc_cells *e, struct rooms *rooms, double *out) {
+static void matrix_bounds(const struct blocks *blocks, const struct block *block, const lc_cells *e,
+                          struct rooms *rooms, double *out) {
 	int64_t m = block->rows, n = block->columns;
 	const double *made = factored(blocks, block, rooms), *x = blocks->x->number + block->begin;
 	double size = frobenius(x, m * n), roundings = (double)(m + n) * 8 * 0x1p-52 * size,

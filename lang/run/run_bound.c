@@ -134,7 +134,8 @@ static double bound_rounded(const lc_program *program, const lc_node *node, cons
 		return lc_bound_rounded(t, y, carry, LIBRARY);
 	if (node->op == LC_GELU || node->op == LC_SIGMOID)
 		return lc_bound_rounded(t, fmax(fabs(x[0]), fabs(y)), carry, LIBRARY);
-	return lc_bound_rounded(t, y, carry, lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
+	return lc_bound_rounded(t, y, carry,
+	                        lc_divides_all(program, node) ? 2 : 1); /* by a reciprocal */
 }
 
 /* ---- rows ---- */
@@ -205,7 +206,8 @@ static lk_status bound_dropout(lc_bounds *bounds, lc_at *at) {
 		bool dropped = cells->number[i] == 0 && x->number[i] != 0;
 		double carry = e->number[i] / (1 - at->n->number);
 		at->out->number[i] =
-			dropped ? 0 : carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
+			dropped ? 0
+					: carry + lc_bound_rounded((lc_dtype)at->n->dtype, cells->number[i], carry, 3);
 	}
 	return LK_OK;
 }
@@ -330,7 +332,9 @@ double lc_bound_growth(double u, double n) {
 /* Effect of n roundings of an execution, and as many of the run, on the terms of a sum on a
  * rank. */
 static double sum_slack(lc_dtype t, double n) {
-	return lc_is_real(t) ? lc_bound_growth(sum_roundoff(t), n) + lc_bound_growth(lc_roundoff(LC_F64), n) : 0;
+	return lc_is_real(t)
+	           ? lc_bound_growth(sum_roundoff(t), n) + lc_bound_growth(lc_roundoff(LC_F64), n)
+	           : 0;
 }
 
 /* The most elements in one element of the result. */

@@ -415,6 +415,8 @@ static lk_status lower_attend(lc_lowering *lowering, const lc_step *step, struct
 		int op = lc_node_at(lowering->p, step->values.at[i])->op;
 		summed |= op == LC_ATTENTION || op == LC_ATTENTION_MORE;
 	}
+	int products = summed ? 2 : 1; /* of 2 m n k */
+	if (backward) products = 5;
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION,
 		            .dtype = (uint8_t)dtype_of(q),
@@ -429,11 +431,8 @@ static lk_status lower_attend(lc_lowering *lowering, const lc_step *step, struct
 		op.k = rows[q->rank - 1];
 		op.batch = share_of_dims(lowering);
 		for (int d = 0; d < q->rank - 2; d++) op.batch *= rows[d];
-		op.flops = 2 * op.batch * op.m * op.n * pairs_seen(lowering, node, op.m, op.n) * op.k *
-		           (backward ? 5
-		            : summed ? 2
-		                     : 1) *
-		           lowering->share / share_of_dims(lowering);
+		op.flops = products * 2 * op.batch * op.m * op.n * pairs_seen(lowering, node, op.m, op.n) *
+		           op.k * lowering->share / share_of_dims(lowering);
 		LK_TRY(lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		op.bytes *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,

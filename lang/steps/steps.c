@@ -239,9 +239,9 @@ void lc_steps_free(lc_steps *steps) {
 /* ---- listing ---- */
 
 static const char *const kind_names[LC_STEP_KINDS] = {
-	[LC_STEP_MAP] = "map",         [LC_STEP_CONTRACT] = "contract", [LC_STEP_ROWS] = "rows",
-	[LC_STEP_ATTEND] = "attend",   [LC_STEP_COMM] = "comm",         [LC_STEP_SEND] = "send",         [LC_STEP_RING] = "ring",
-	[LC_STEP_OVERLAP] = "overlap",
+	[LC_STEP_MAP] = "map",       [LC_STEP_CONTRACT] = "contract", [LC_STEP_ROWS] = "rows",
+	[LC_STEP_ATTEND] = "attend", [LC_STEP_COMM] = "comm",         [LC_STEP_SEND] = "send",
+	[LC_STEP_RING] = "ring",     [LC_STEP_OVERLAP] = "overlap",
 };
 
 static void put_ids(const lc_program *program, const char *before, const lc_ids *ids, FILE *out) {

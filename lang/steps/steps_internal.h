@@ -37,7 +37,7 @@ typedef struct lc_place {
 /* A step under construction. */
 typedef struct lc_unit {
 	lc_step step;
-	int key;           /* the last value that it computes, or of an attention the first: its place in
+	int key; /* the last value that it computes, or of an attention the first: its place in
 	                      the order */
 	int fuse, overlap; /* its bundles, or -1 */
 	bool ordered;

@@ -50,7 +50,7 @@ typedef struct lc_parser {
 	lc_loop loops[LC_LOOPS];
 	int loop_count, turns;
 	int condition, conditions; /* 1 + the value on which updates depend, or 0; how many deep */
-	const char *sizes; /* replaces fixed sizes of axes in the text, or NULL */
+	const char *sizes;         /* replaces fixed sizes of axes in the text, or NULL */
 } lc_parser;
 
 /* ---- parse.c ---- */

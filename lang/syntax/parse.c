@@ -101,9 +101,9 @@ enum { CONDITIONS = 8 /* within one another */ };
 static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err);
 
 static lk_status new_name(lc_parser *parser, const char *what, const char **out, lk_error *err) {
-	static const char *const reserved[] = {"program", "schedule", "mesh", "dim", "list", "scalar",
-	                                       "in",      "state",    "out",  "at",  "of",   "for",
-	                                       "if"};
+	static const char *const reserved[] = {"program", "schedule", "mesh",  "dim", "list",
+	                                       "scalar",  "in",       "state", "out", "at",
+	                                       "of",      "for",      "if"};
 	const lc_token *token = lc_peek(parser);
 	if (lc_choice(token, reserved, sizeof reserved / sizeof *reserved) >= 0 || lc_is_call(token))
 		return lc_at(parser, token, err, "%.*s is a word of the language, not %s", token->length,
@@ -328,8 +328,7 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	const lc_token *next = lc_behind_name(parser);
 	if (next->kind == LC_ARROW_LEFT) return parse_update(parser, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
-	static const char *const words[] = {"dim",   "list", "scalar", "in",
-	                                    "state", "out",  "for",    "if"};
+	static const char *const words[] = {"dim", "list", "scalar", "in", "state", "out", "for", "if"};
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);

@@ -60,6 +60,8 @@ typedef enum lc_argument {
 } lc_argument;
 
 enum { LC_ARGUMENTS = 7 };
+#define LC_A_TENSORS_2 LC_A_OPERAND, LC_A_OPERAND
+#define LC_A_TENSORS_3 LC_A_OPERAND, LC_A_TENSORS_2
 
 /* X(symbol, name, family, operands, arguments ...): the table of operations. */
 /* clang-format off */
@@ -104,13 +106,15 @@ enum { LC_ARGUMENTS = 7 };
 	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
 	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
 	X(ADD_ROWS,     "add_rows",      ROWS,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_COUNT) \
-	X(ATTENTION,    "attention",     ATTEND,   3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION,    "attention",     ATTEND,   3, LC_A_TENSORS_3, LC_A_MASK) \
 	X(ATTENTION_LSE,"attention_lse", ATTEND,   2, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_MORE, "attention_more", ATTEND, 5, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_LSE_MORE, "attention_lse_more", ATTEND, 3, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_MORE, "attention_more", ATTEND, 5, LC_A_TENSORS_3, LC_A_TENSORS_2, \
+	  LC_A_MASK) \
+	X(ATTENTION_LSE_MORE, "attention_lse_more", ATTEND, 3, LC_A_TENSORS_3, \
+	  LC_A_MASK) \
+	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
 	X(SORT,         "sort",          BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
 	X(ARGSORT,      "argsort",       BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
 	X(CHOLESKY,     "cholesky",      BLOCK,    1, LC_A_OPERAND) \

@@ -84,22 +84,22 @@ typedef struct lc_node {
 	lc_group at, from; /* group of ranks that holds it; SEND: the sender's */
 	int32_t list;      /* the list that its elements belong to, or -1 */
 	/* attributes, if the operation has them */
-	int8_t axis, d, e;  /* SIZE: axis -1 where `symbol` names a dim */
-	uint8_t reduce;     /* lc_reduce */
-	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
-	uint8_t ta, tb;     /* MATMUL: operand transposed */
-	uint8_t reverse;    /* from the last element on */
+	int8_t axis, d, e;    /* SIZE: axis -1 where `symbol` names a dim */
+	uint8_t reduce;       /* lc_reduce */
+	uint8_t dims, keep;   /* RED: set of dims; whether they stay as 1 */
+	uint8_t ta, tb;       /* MATMUL: operand transposed */
+	uint8_t reverse;      /* from the last element on */
 	uint8_t causal, part; /* ATTEND: a query sees no later keys; the keys are this rank's alone */
-	uint8_t stops;      /* no gradient passes: of stop(x), or because the contributions add up to
+	uint8_t stops;        /* no gradient passes: of stop(x), or because the contributions add up to
 	                       0 */
-	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
+	lc_dim count;         /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
-	int8_t by;            /* PERMUTE: 1 + the axis whose ranks shift by that many times their place;
+	int8_t by;      /* PERMUTE: 1 + the axis whose ranks shift by that many times their place;
 	                         0: all by as much */
-	int32_t window;       /* ATTEND: keys before a query's place that it sees, itself counted; 0: all */
+	int32_t window; /* ATTEND: keys before a query's place that it sees, itself counted; 0: all */
 	int64_t key;
-	double number;       /* CONST; DROPOUT: probability; ATTEND: scale, 0: 1/sqrt of a head's size */
-	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
+	double number;    /* CONST; DROPOUT: probability; ATTEND: scale, 0: 1/sqrt of a head's size */
+	const char *name; /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
 	                        directive; NULL for an output's own values and leaves */
 	const char *said;    /* the call that made it, in the text's words, for messages: gradients and

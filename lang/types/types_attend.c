@@ -20,10 +20,11 @@ static const struct {
 } roles[] = {
 	[LC_ATTENTION - LC_ATTENTION] = {{LC_AS_Q, LC_AS_K, LC_AS_V}, LC_AS_Y},
 	[LC_ATTENTION_LSE - LC_ATTENTION] = {{LC_AS_Q, LC_AS_K}, LC_AS_NUMBER},
-	[LC_ATTENTION_MORE - LC_ATTENTION] = {{LC_AS_Q, LC_AS_K, LC_AS_V, LC_AS_Y, LC_AS_NUMBER},
-                                          LC_AS_Y},
+	[LC_ATTENTION_MORE -
+		LC_ATTENTION] = {{LC_AS_Q, LC_AS_K, LC_AS_V, LC_AS_Y, LC_AS_NUMBER}, LC_AS_Y},
 	[LC_ATTENTION_LSE_MORE - LC_ATTENTION] = {{LC_AS_Q, LC_AS_K, LC_AS_NUMBER}, LC_AS_NUMBER},
-#define BACKWARD {LC_AS_Q, LC_AS_K, LC_AS_V, LC_AS_Y, LC_AS_NUMBER, LC_AS_NUMBER}
+#define BACKWARD \
+	{ LC_AS_Q, LC_AS_K, LC_AS_V, LC_AS_Y, LC_AS_NUMBER, LC_AS_NUMBER }
 	[LC_ATTENTION_DQ - LC_ATTENTION] = {BACKWARD, LC_AS_Q},
 	[LC_ATTENTION_DK - LC_ATTENTION] = {BACKWARD, LC_AS_K},
 	[LC_ATTENTION_DV - LC_ATTENTION] = {BACKWARD, LC_AS_V},
@@ -33,7 +34,7 @@ static const struct {
 lc_role lc_attend_role(const lc_node *node, int k) {
 	LK_ASSERT(lc_ops[node->op].family == LC_ATTEND && k >= LC_ATTENDED && k < node->inputs);
 	return (lc_role)(k == LC_ATTENDED ? roles[node->op - LC_ATTENTION].result
-	                                : roles[node->op - LC_ATTENTION].operand[k]);
+	                                  : roles[node->op - LC_ATTENTION].operand[k]);
 }
 
 bool lc_attend_siblings(const lc_node *a, const lc_node *b) {
@@ -199,7 +200,8 @@ static lk_status attend_sliced(lc_program *program, lc_node *node, int axis, lc_
 	if (k.kind == LC_S && (q.kind == LC_S ? q.dim < rows || !node->part : !sums && !node->part))
 		return lc_refuse_layout(program, node, 1, axis, ", and each query needs all keys", err);
 	if (k.kind == LC_S && q.kind != LC_S && node->part) {
-		lc_refuse(program, node, err, "part attends to slices of keys over %s, and queries are whole",
+		lc_refuse(program, node, err,
+		          "part attends to slices of keys over %s, and queries are whole",
 		          program->axes[axis].name);
 		return lk_hint(err, "slice the queries, too, or leave part out");
 	}
@@ -238,7 +240,6 @@ static lk_status attend_layout(lc_program *program, lc_node *node, int axis, lc_
 lk_status lc_type_attend(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	LK_TRY(attend_formats(program, node, err));
 	LK_TRY(attend_shape(program, node, err));
-	for (int a = 0; a < program->axis_count; a++)
-		LK_TRY(attend_layout(program, node, a, add, err));
+	for (int a = 0; a < program->axis_count; a++) LK_TRY(attend_layout(program, node, a, add, err));
 	return LK_OK;
 }

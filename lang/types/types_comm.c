@@ -119,7 +119,8 @@ static lk_status need_equal_slices(const lc_program *program, const lc_node *nod
 /* Slices that moved by different distances are no slices of one tensor. */
 static lk_status shift_local(const lc_program *program, const lc_node *node, lk_error *err) {
 	char x[LC_SHOWN];
-	lc_refuse(program, node, err, "ranks shift %s by their places, and only local tensors may differ",
+	lc_refuse(program, node, err,
+	          "ranks shift %s by their places, and only local tensors may differ",
 	          lc_shown(program, node->in[0], x));
 	return lk_hint(err, "write permute(local(%s, %s), ...)", x, program->axes[node->axis].name);
 }

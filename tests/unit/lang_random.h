@@ -264,10 +264,9 @@ static inline const char *random_reader(const lc_program *program, uint64_t *see
 /* Any directive on parts of the program: some are right. */
 static inline lc_directive random_directive(const lc_program *program, uint64_t *seed, int number) {
 	lk_arena *arena = &program->file->arena;
-	static const uint8_t kinds[] = {LC_SPLIT,   LC_SPLIT,        LC_REORDER,  LC_REORDER,
-	                                LC_REORDER, LC_SLICE_STATE,  LC_FUSE,     LC_OVERLAP,
-	                                LC_BUCKET,  LC_HIERARCHICAL, LC_RECOMPUTE, LC_RING,
-	                                LC_ULYSSES};
+	static const uint8_t kinds[] = {
+		LC_SPLIT,   LC_SPLIT,  LC_REORDER,      LC_REORDER,   LC_REORDER, LC_SLICE_STATE, LC_FUSE,
+		LC_OVERLAP, LC_BUCKET, LC_HIERARCHICAL, LC_RECOMPUTE, LC_RING,    LC_ULYSSES};
 	lc_directive d = {.kind = (lc_directive_kind)kinds[draw(seed, sizeof kinds)], .chunk = ""};
 	int count = d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL ? 1 : 1 + (int)draw(seed, 4);
 	if (d.kind == LC_RING || d.kind == LC_ULYSSES) count = 1;

@@ -587,7 +587,7 @@ static void assert_joined(const char *text, const char *wanted) {
 	lc_file *file = read_text("j", text);
 	lc_program *program = file->programs.at[0], *joined;
 	static const char *const kinds[LC_STEP_KINDS] = {"map",    "contract", "rows",
-	                                                "attend", "comm",     "send"};
+	                                                 "attend", "comm",     "send"};
 	char got[1024] = "";
 	lc_steps *plain = steps_ok(program), *steps = joined_ok(program, &joined, plain->count);
 	for (int i = 0; i < steps->count; i++)
