@@ -60,7 +60,7 @@ LP_EXPORT void lockstep_probe_group(uint32_t number, uint64_t division, int rank
 LP_EXPORT int64_t lockstep_probe_begin(void) {
 	if (!lp_enter()) return -1;
 	int64_t start = lp_now();
-	lp_record_processor(start);
+	lp_record_processor(start, LP_AT_CALLS);
 	lp_leave();
 	return start;
 }
@@ -83,7 +83,7 @@ LP_EXPORT void lockstep_probe_end(const struct lockstep_call *call) {
 		record->comm.call = call->name;
 		int64_t end = record->end_ns;
 		lp_publish(record, LK_RECORD_COMM);
-		lp_record_processor(end);
+		lp_record_processor(end, LP_AT_CALLS);
 	}
 	lp_leave();
 }

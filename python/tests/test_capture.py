@@ -1,9 +1,11 @@
 """Capture: what becomes a program, what is refused and where, StableHLO, exported graphs, modules on two ranks."""
 
+import doctest
 import os
 import tempfile
 import unittest
 
+from common import ROOT
 from lockstep import InputError
 import lockstep.compile
 from lockstep.compile import captured
@@ -138,6 +140,12 @@ class Functions(unittest.TestCase):
             lockstep.compile.capture(function, example, mesh or {"dp": 2}, place)
         self.assertIn(words, str(error.exception))
         return error.exception
+
+    def test_guide(self):
+        failed, tried = doctest.testfile(os.path.join(ROOT, "docs", "guide", "capture.md"), module_relative=False,
+                                         optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL)
+        self.assertGreater(tried, 15)
+        self.assertEqual(failed, 0)
 
     def test_operations(self):
         """Every function on whole inputs, on inputs sliced along each dim, and on partial sums."""

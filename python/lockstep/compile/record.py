@@ -45,7 +45,8 @@ def user_place() -> Tuple[str, int]:
     """The line of the user's that is running."""
     frame = sys._getframe(1)
     while frame:
-        file = os.path.abspath(frame.f_code.co_filename)
+        file = frame.f_code.co_filename
+        file = file if file.startswith("<") else os.path.abspath(file)
         if not file.startswith((_HERE + os.sep, _TORCH + os.sep)):
             return file, frame.f_lineno
         frame = frame.f_back
