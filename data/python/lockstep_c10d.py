@@ -10,7 +10,6 @@ LOCKSTEP_RECORD_RANK, LOCKSTEP_RECORD_WORLD    the rank, the number of ranks
 LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE    what receives get
 LOCKSTEP_RECORD_STORE=PORT    where record answers for the store of the others
 """
-import collections
 import ctypes
 import functools
 import inspect
@@ -115,6 +114,8 @@ generators = {}
 def make_up(tensor):
     """Data that another rank would have sent."""
     at = tensor.data
+    if at.numel() == 0:
+        return
     if at.is_complex():
         at = torch.view_as_real(at)
     if FILL not in ("numbers", "random", "zeros"):
@@ -165,6 +166,10 @@ def bytes_of(tensors):
 
 # ---- work ----
 
+MOST_KEPT = 256
+kept = {}  # by request, what was not waited for yet: C++ does not keep the Python half of its works alive
+
+
 class Arrival(Future):
     """The future of a work. Who waits for it waits for the work."""
 
@@ -184,6 +189,7 @@ class Posted(c10d.Work):
     def done(self):
         if self.request:
             end(probe.lockstep_probe_begin(), part=DONE, request=self.request, name=self.name, peer=-1)
+            kept.pop(self.request, None)
         self.request = 0
 
     def wait(self, timeout=None):
@@ -234,7 +240,6 @@ class Ranks(c10d.ProcessGroup):
         self.own, self.count, self.asked = rank, len(ranks), asked
         self.number = record_group(ranks)
         self.root = None  # of a broadcast of objects, in which this rank poses as the root
-        self.kept = collections.deque(maxlen=256)  # C++ does not keep the Python half of its works alive
 
     def post(self, start, kind, result, tensors, times=1, peer=-1, tag=-1):
         """Records the call; `tensors` times `times` are its bytes."""
@@ -242,7 +247,9 @@ class Ranks(c10d.ProcessGroup):
         first = next(iter(tensors), None)
         end(start, part=POST, what=KINDS.index(kind), group=self.number, name=work.name, request=work.request, peer=peer,
             tag=tag, bytes=times * bytes_of(tensors), element_bytes=0 if first is None else first.element_size())
-        self.kept.append(work)
+        kept[work.request] = work
+        if len(kept) > MOST_KEPT:
+            kept.pop(next(iter(kept)))
         return work
 
     def allreduce(self, tensors, opts=None):
@@ -364,7 +371,9 @@ class Ranks(c10d.ProcessGroup):
         pass
 
     def _end_coalescing(self, device=None):
-        return Posted(0, [], -1) if isinstance(device, torch.device) else None
+        work = Posted(0, [], -1)
+        work.request = 0
+        return work
 
     start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
 
@@ -522,7 +531,7 @@ def run_program(words):
 def change_launcher(module):
     """torchrun, python -m torch.distributed.run: the one rank runs in the launcher's own process."""
     def launch_agent(config, entrypoint, args):
-        each = min(config.max_nodes and config.nproc_per_node or 1, WORLD)
+        each = min(config.nproc_per_node, WORLD)
         os.environ.update(LOCAL_WORLD_SIZE=str(each), GROUP_RANK=str(RANK // each), GROUP_WORLD_SIZE=str(-(-WORLD // each)),
                           ROLE_NAME=config.role or "default", ROLE_RANK=str(RANK), ROLE_WORLD_SIZE=str(WORLD),
                           TORCHELASTIC_RUN_ID=config.run_id or "none", TORCHELASTIC_MAX_RESTARTS=str(config.max_restarts))
