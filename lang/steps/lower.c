@@ -558,8 +558,8 @@ static int64_t chunks_of(const lc_lowering *lowering, const lc_step *step) {
 }
 
 /* On GPUs the chunks of a part are tiles of one kernel, which waits for flags of the tiles that it
- * reads; on hosts each is a call. Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
- * another one that could go. */
+ * reads; on hosts each is a call. Issue in waves: chunk k of part i in wave k + i, later parts
+ * first, so that no message blocks another one that could go. */
 static lk_status lower_overlap(lc_lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
 	if (chunks * parts > MOST_OPS)

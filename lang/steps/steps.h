@@ -136,8 +136,8 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
 /* Default number of chunks of an overlap that leaves it open. */
 enum { LC_CHUNKS = 8 };
 
-/* Lower the steps, for kernels on GPUs or for processes on `hosts`. `chunks`: for overlaps that leave it open; 0: LC_CHUNKS. The steps' program and
- * sizes must fit (lc_sizes_check). */
+/* Lower the steps, for kernels on GPUs or for processes on `hosts`. `chunks`: for overlaps that
+ * leave it open; 0: LC_CHUNKS. The steps' program and sizes must fit (lc_sizes_check). */
 lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, bool hosts,
                    lk_graph **out, lk_error *err);
 

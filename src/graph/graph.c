@@ -15,8 +15,9 @@
 /* Columns that few graphs fill, and traces never. Zeros are not written there: untouched pages of
  * fresh zeroed memory take no space. */
 /* clang-format off */
-#define SPARSE_COLUMNS(X) \
-	X(wait) X(signal) X(join) X(window) X(pieces) X(alloc) X(release) X(alloc_owner) X(release_owner)
+#define SPARSE_COLUMNS(X)                                          \
+	X(wait) X(signal) X(join) X(window) X(pieces) X(alloc) X(release) \
+	X(alloc_owner) X(release_owner)
 /* clang-format on */
 
 lk_graph *lk_graph_new(void) {

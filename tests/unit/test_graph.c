@@ -47,6 +47,7 @@ static lk_op random_op(struct dice *dice, uint32_t place, uint32_t *deps) {
 		.phase = (uint8_t)roll(dice, LK_PHASES),
 		.dtype = (uint8_t)roll(dice, LK_DTYPES),
 		.flags = (uint8_t)(roll(dice, 16) & ~(unsigned)LK_OP_TRANSIENT),
+		.pieces = roll(dice, 4),
 		.join = roll(dice, 3)
 	                ? 0
 	                : (roll(dice, 65536) << 16 | roll(dice, 65536)) & ((1u << LK_STREAMS) - 1),
@@ -253,6 +254,7 @@ static void same_op(const lk_graph *a, const lk_graph *b, uint32_t i) {
 	assert_string_equal(x.name, y.name);
 	assert_true(x.kind == y.kind && x.stream == y.stream && x.phase == y.phase &&
 	            x.group == y.group && x.dtype == y.dtype);
+	assert_true(x.pieces == y.pieces);
 	assert_true(x.flags == y.flags && x.join == y.join && x.wait == y.wait && x.signal == y.signal);
 	assert_true(x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch &&
 	            x.flops == y.flops && x.bytes == y.bytes);
@@ -471,7 +473,8 @@ enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10, MEET = 11 }; /* oper
 	FAULT(phase, g->ops.phase[0] = LK_PHASES, "operation 0 (up)", "phase")                         \
 	FAULT(group, g->ops.group[2] = LK_GROUPS, "operation 2 (reduce)", "process group")             \
 	FAULT(dtype, g->ops.dtype[0] = LK_DTYPES, "operation 0 (up)", "number format")                 \
-	FAULT(flags, g->ops.flags[0] = 64, "operation 0 (up)", "flags")                                \
+	FAULT(flags, g->ops.flags[0] = 128, "operation 0 (up)", "flags")                               \
+	FAULT(pieces, g->ops.pieces[0] = .5, "operation 0 (up)", "pieces")                             \
 	FAULT(name, g->ops.name[0] = 999, "block 0 (compute), operation 0", "name")                    \
 	FAULT(argument, g->ops.wait[WAIT] = 3, "block 7 (wait), operation 0 (await)", "argument")      \
 	FAULT(owner, g->ops.alloc_owner[TAKE] = LK_OWNERS, "operation 0 (taker)", "owner")             \

@@ -440,8 +440,8 @@ static void test_fused_pass(void **state) {
 	drop(&m);
 }
 
-/* Tiles of one kernel take its time together, whatever their number; the last message, which nothing
- * follows, takes what one of its size takes. */
+/* Tiles of one kernel take its time together, whatever their number; the last message, which
+ * nothing follows, takes what one of its size takes. */
 static void test_pieces(void **state) {
 	(void)state;
 	struct made m =
