@@ -40,6 +40,7 @@ static bool begin_recorded_thread(void) {
 	record->start_ns = record->end_ns = lp_now();
 	record->bytes = syscall(SYS_gettid);
 	lp_publish(record, LK_RECORD_THREAD);
+	lp_ask_processor(record->start_ns);
 	return true;
 }
 

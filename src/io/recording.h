@@ -28,7 +28,7 @@
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	/* 2: device records; 3: bytes from storage; 4: processor time; 5: that of the thread, its
-	 * faults and switches; 6: mounts, and the machine's cores; 7: who ended a wait, marks */
+	 * faults and switches; 6: mounts, and the machine's cores; 7: who ended a wait */
 	LK_RECORDING_VERSION = 7,
 	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
 	LK_RECORDING_WAKERS = 7,     /* the first with lk_record_entry.wait */
@@ -80,7 +80,6 @@ typedef enum lk_record_kind {
 	                        thread */
 	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
 	                    */
-	LK_RECORD_MARK,  /* a stretch of a thread that the program names; object: number of the name */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 

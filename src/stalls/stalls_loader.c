@@ -5,7 +5,8 @@
  * bursts, and a burst's last read is followed by that sample's decoding and then the model. So each
  * read of a step is numbered; numbers whose time is longer than the typical one end a burst, and
  * count like the others. The model's code must show that way: with no longer times, or more than
- * one in three, each may include the model's, and nothing is known. A loader of other threads or
+ * one in three, each may include the model's, and nothing is known. A wait for another thread ends what follows a
+ * read, as a call of communication does; where it mostly does, all of it is preparation. A loader of other threads or
  * processes also waits for room between reads: there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@ enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 
 /* Longer than typical: medians of a read number over steps, and, if steps have different numbers of
  * reads, single times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;
+/* Share of the steps in which a wait ends what follows the last read. */
+static const double MOSTLY = 0.8;
 
 struct gap {
 	uint32_t place; /* the number of the read in its step */
@@ -33,6 +36,7 @@ struct reader {
 	bool open;                           /* nothing followed it yet */
 	int step;                            /* current step */
 	uint32_t reads_in_step, most, least; /* this step; of all steps so far */
+	uint32_t steps, waits;               /* in which it reads; that a wait ended */
 	double reads, busy;
 	LK_VEC(struct gap) gaps;
 };
@@ -70,6 +74,7 @@ static bool end_read_gap(struct reader *reader, int64_t now_ns) {
 
 static void end_reader_step(struct reader *reader) {
 	if (reader->step < 0) return;
+	reader->steps++;
 	if (reader->reads_in_step > reader->most) reader->most = reader->reads_in_step;
 	if (reader->reads_in_step < reader->least) reader->least = reader->reads_in_step;
 }
@@ -105,15 +110,19 @@ static bool see_loader_calls(const lk_recorded_run *run, const int64_t *begin, i
 	int step = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
+		bool waits = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_THREAD;
 		if (entry->start_ns < begin[0] ||
-		    (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_COMM))
+		    (entry->kind != LK_RECORD_READ && entry->kind != LK_RECORD_COMM && !waits))
 			continue;
 		if (entry->start_ns >= begin[steps]) break;
 		while (entry->start_ns >= begin[step + 1]) step++;
 		struct reader *reader = find_or_add_reader(all, run->calls.at[i].process, entry->thread);
-		if (!reader || (entry->kind == LK_RECORD_COMM && !end_read_gap(reader, entry->start_ns)))
-			return false;
-		if (entry->kind != LK_RECORD_READ) continue;
+		if (!reader) return false;
+		reader->waits += waits && reader->open;
+		if (entry->kind != LK_RECORD_READ) {
+			if (!end_read_gap(reader, entry->start_ns)) return false;
+			continue;
+		}
 		*bytes += (double)entry->bytes;
 		if (!add_reader_read(reader, entry, step)) return false;
 	}
@@ -163,11 +172,17 @@ static size_t join_gap_places(const struct reader *reader, bool each, struct str
 	return n;
 }
 
+static double sum_of_gaps(const struct reader *reader) {
+	double sum = 0;
+	for (size_t i = 0; i < reader->gaps.count; i++) sum += reader->gaps.at[i].seconds;
+	return sum;
+}
+
 static bool main_thread_preparation(struct reader *reader, double *own) {
 	size_t n = reader->gaps.count;
 	bool alike = reader->most == reader->least && reader->most <= PLACES;
-	*own = NAN;
-	if (n < LEAST_BURST) return true;
+	*own = reader->waits >= MOSTLY * reader->steps ? sum_of_gaps(reader) : NAN;
+	if (n < LEAST_BURST || !isnan(*own)) return true;
 	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {

@@ -231,7 +231,10 @@ static void test_rare_long_steps(void **state) {
 			}
 			all += sum / ROUNDS;
 			rounds.at[LK_STALLS_HOT][k] = (lk_stalls_times){
-				.step = sum, .preparation = NAN, .steps = {length[k], length[k], length[k], STEPS}};
+				.step = sum, .preparation = NAN, .steps = {.length = length[k],
+				          .slowest = length[k],
+				          .working = length[k],
+				          .count = STEPS}};
 		}
 		rounds.first = rounds.at[LK_STALLS_HOT][0];
 		lk_stalls_split(&rounds, &x);
@@ -299,7 +302,8 @@ static lk_stalls_times simulate_run(const struct experiment *truth, int c, doubl
 	                         .usual = run * usual,
 	                         .own = run * (usual + truth->imbalance / 2 + late),
 	                         .uneven = run * uneven,
-	                         .steps = {length, slowest, working, STEPS}};
+	                         .steps = {
+								 .length = length, .slowest = slowest, .working = working, .count = STEPS}};
 }
 
 static void simulate_experiment(const struct experiment *truth, int kind, uint64_t seed,

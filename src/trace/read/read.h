@@ -161,8 +161,8 @@ typedef struct lk_recorded_run {
 	const char *path;
 	lk_recording_head head;  /* of the given process */
 	lk_recorded_calls calls; /* by start */
-	/* LK_RECORD_STORAGE, LK_RECORD_PROCESSOR and LK_RECORD_MARK, which are not calls; by start */
-	lk_recorded_calls storage, processor, marks;
+	/* LK_RECORD_STORAGE, _PROCESSOR and _THREAD, which are not calls; by start */
+	lk_recorded_calls storage, processor, threads;
 	lk_recorded_names names, files, groups, peers, mounts; /* by key */
 	uint16_t main_thread, first_thread; /* first: with which the process began */
 	uint64_t strange; /* invalid records */

@@ -31,7 +31,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->calls);
 	lk_vec_free(&run->storage);
 	lk_vec_free(&run->processor);
-	lk_vec_free(&run->marks);
+	lk_vec_free(&run->threads);
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
@@ -106,7 +106,7 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	lk_recorded_calls *to = &run->calls;
 	if (entry->kind == LK_RECORD_STORAGE) to = &run->storage;
 	else if (entry->kind == LK_RECORD_PROCESSOR) to = &run->processor;
-	else if (entry->kind == LK_RECORD_MARK) to = &run->marks;
+	else if (entry->kind == LK_RECORD_THREAD) to = &run->threads;
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
@@ -122,7 +122,7 @@ static lk_status add_record(struct loader *loader, const lk_recorded *recorded) 
 	case LK_RECORD_THREAD:
 		if (!loader->process && recorded->record.bytes == loader->run->head.pid)
 			loader->run->first_thread = recorded->record.thread;
-		return LK_OK;
+		return recorded_add_call(loader, &recorded->record);
 	case LK_RECORD_NAME: return recorded_add_name(loader, &loader->run->names, recorded);
 	case LK_RECORD_FILE: return recorded_add_name(loader, &loader->run->files, recorded);
 	case LK_RECORD_PEER: return recorded_add_name(loader, &loader->run->peers, recorded);
@@ -273,7 +273,7 @@ static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
 	sort_calls(&run->calls);
 	sort_calls(&run->storage);
 	sort_calls(&run->processor);
-	sort_calls(&run->marks);
+	sort_calls(&run->threads);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);

@@ -23,7 +23,7 @@
 #include "base/sort.h"
 #include "trace/read/read.h"
 
-enum { DEEPEST = 12 };
+enum { DEEPEST = 12, OFTEN = 5 };
 
 /* A call, or a note of the kernel's counters, of a thread. */
 struct moment {
@@ -51,6 +51,8 @@ LK_ORDER_BY(by_pipe_and_time, struct message, pipe, ns)
 struct trait {
 	uint64_t thread;
 	bool reads, talks; /* data from files; on connections besides pipes */
+	/* waits of the main thread that it ended, by whether it was asked in the same step */
+	uint32_t asked, ahead;
 };
 
 struct causes {
@@ -213,85 +215,7 @@ static lk_status find_notes(struct causes *c, lk_error *err) {
 	return good ? LK_OK : lk_oom(err);
 }
 
-/* ---- whose code ---- */
-
-static struct trait trait_of(const struct causes *c, uint64_t thread) {
-	size_t low = 0, high = c->trait_count;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		if (c->traits[middle].thread < thread) low = middle + 1;
-		else high = middle;
-	}
-	bool found = low < c->trait_count && c->traits[low].thread == thread;
-	return found ? c->traits[low] : (struct trait){.thread = thread};
-}
-
-/* The last wait of a thread before `until` that another thread ended, its turn at a lock aside;
- * NULL: none of late. */
-static const lk_record_entry *last_awakening(const struct causes *c, uint64_t thread,
-                                             int64_t until) {
-	enum { BACK = 512 };
-	size_t at = first_call_from(c, thread, until);
-	for (int i = 0; i < BACK && at > 0 && is_call_of(c, at - 1, thread); i++) {
-		const lk_record_entry *entry = entry_at(c, --at);
-		if (entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_THREAD &&
-		    entry->wait.waker && entry->end_ns <= until)
-			return entry;
-	}
-	return NULL;
-}
-
-static uint64_t waker_of(uint64_t thread, const lk_record_entry *wait) {
-	return (thread & ~UINT64_C(0xffff)) | (wait->wait.waker - 1);
-}
-
-/* Whether the main thread woke or began a thread, itself or through others, since the step began. */
-static bool is_asked(const struct causes *c, uint64_t thread, int64_t until) {
-	enum { OTHERS = 4 };
-	for (int i = 0; i < OTHERS; i++) {
-		const lk_record_entry *wait = last_awakening(c, thread, until);
-		size_t first = first_call_from(c, thread, 0);
-		if (!wait) return is_call_of(c, first, thread) && entry_at(c, first)->start_ns >= c->begin;
-		if (wait->wait.ended_ns < c->begin) return false;
-		thread = waker_of(thread, wait);
-		if (thread == c->main) return true;
-		until = wait->wait.ended_ns;
-	}
-	return false;
-}
-
-static lk_cause code_of(const struct causes *c, uint64_t thread, int64_t until, lk_cause waiting) {
-	if (thread == c->main) return LK_CAUSE_CODE;
-	struct trait trait = trait_of(c, thread);
-	if (waiting == LK_CAUSE_PREPARATION || thread >> 16 != c->main >> 16 || trait.reads)
-		return LK_CAUSE_PREPARATION;
-	if (trait.talks) return LK_CAUSE_COMM;
-	return is_asked(c, thread, until) ? LK_CAUSE_CODE : LK_CAUSE_PREPARATION;
-}
-
-/* ---- waits ---- */
-
-static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t to, lk_cause code);
-
-static void add_wait_for(struct causes *c, uint64_t thread, uint64_t other, int64_t from,
-                         int64_t to, lk_cause code) {
-	bool known = c->depth == DEEPEST || other == thread;
-	for (int i = 0; i < c->depth; i++) known |= c->waiting[i] == other;
-	if (known) {
-		c->out[code] += 1e-9 * (double)(to - from);
-		return;
-	}
-	c->waiting[c->depth++] = thread;
-	add_thread(c, other, from, to, code_of(c, other, to, code));
-	c->depth--;
-}
-
-/* Nobody knows who ended it. */
-static lk_cause cause_of_unknown(const struct causes *c, uint32_t what, lk_cause code) {
-	bool old = c->run->head.version < LK_RECORDING_WAKERS;
-	if (c->connected && (what == LK_WAIT_PEERS || code == LK_CAUSE_CODE)) return LK_CAUSE_COMM;
-	return c->run->children || old ? LK_CAUSE_PREPARATION : code;
-}
+/* ---- who ended a wait ---- */
 
 /* The pipe that a call reads, or that the thread reads next; 0: another thing. */
 static uint32_t pipe_read(const struct causes *c, size_t at) {
@@ -318,31 +242,128 @@ static const struct message *last_message(const struct causes *c, uint32_t pipe,
 	return low && c->messages[low - 1].pipe == pipe ? &c->messages[low - 1] : NULL;
 }
 
-static void add_wait(struct causes *c, size_t at, int64_t from, int64_t to, lk_cause code) {
+/* The thread that ended a call's wait, and when; false: unknown. */
+static bool find_waker(const struct causes *c, size_t at, uint64_t *waker, int64_t *when) {
 	const lk_record_entry *entry = entry_at(c, at);
-	uint64_t thread = c->calls[at].thread, other = 0;
-	int64_t ended = to;
-	bool known = entry->kind == LK_RECORD_WAIT && entry->wait.waker;
-	if (known) {
-		other = waker_of(thread, entry);
-		ended = entry->wait.ended_ns;
+	if (entry->kind == LK_RECORD_WAIT && entry->wait.waker) {
+		*waker = (c->calls[at].thread & ~UINT64_C(0xffff)) | (entry->wait.waker - 1);
+		*when = entry->wait.ended_ns;
+		return true;
 	}
-	uint32_t pipe = known ? 0 : pipe_read(c, at);
+	uint32_t pipe = pipe_read(c, at);
 	const struct message *message = pipe ? last_message(c, pipe, entry->end_ns) : NULL;
-	if (message) {
-		other = message->thread;
-		ended = message->ns;
-		known = true;
+	if (!message) return false;
+	*waker = message->thread;
+	*when = message->ns;
+	return true;
+}
+
+/* ---- whose code ---- */
+
+static struct trait *find_trait(const struct causes *c, uint64_t thread) {
+	size_t low = 0, high = c->trait_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (c->traits[middle].thread < thread) low = middle + 1;
+		else high = middle;
+	}
+	return low < c->trait_count && c->traits[low].thread == thread ? &c->traits[low] : NULL;
+}
+
+/* The last time before `until` that another thread woke this one, turns at locks aside; false:
+ * none of late. */
+static bool last_awakening(const struct causes *c, uint64_t thread, int64_t until, uint64_t *waker,
+                           int64_t *when) {
+	enum { BACK = 512 };
+	size_t at = first_call_from(c, thread, until);
+	for (int i = 0; i < BACK && at > 0 && is_call_of(c, at - 1, thread); i++) {
+		const lk_record_entry *entry = entry_at(c, --at);
+		bool waits = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_THREAD;
+		if (entry->end_ns > until || (!waits && entry->kind != LK_RECORD_RECEIVED)) continue;
+		if (find_waker(c, at, waker, when)) return true;
+	}
+	return false;
+}
+
+/* When a thread began; INT64_MAX: unknown. */
+static int64_t beginning_of(const struct causes *c, uint64_t thread) {
+	size_t first = first_call_from(c, thread, 0);
+	int64_t begun = is_call_of(c, first, thread) ? entry_at(c, first)->start_ns : INT64_MAX;
+	for (size_t i = 0; i < c->run->threads.count; i++) {
+		const lk_recorded_call *one = &c->run->threads.at[i];
+		if (thread_of(one) == thread && one->record.start_ns < begun) begun = one->record.start_ns;
+	}
+	return begun;
+}
+
+/* Whether the main thread woke or began a thread, itself or through others, since `begin`. */
+static bool is_asked(const struct causes *c, uint64_t thread, int64_t begin, int64_t until) {
+	enum { OTHERS = 4 };
+	for (int i = 0; i < OTHERS && thread != c->main; i++) {
+		uint64_t waker;
+		int64_t when;
+		if (!last_awakening(c, thread, until, &waker, &when)) {
+			int64_t begun = beginning_of(c, thread);
+			return begun >= begin && begun <= until;
+		}
+		if (when < begin) return false;
+		thread = waker;
+		until = when;
+	}
+	return thread == c->main;
+}
+
+static lk_cause code_of(const struct causes *c, uint64_t thread, int64_t until, lk_cause waiting) {
+	if (thread == c->main) return LK_CAUSE_CODE;
+	const struct trait *found = find_trait(c, thread);
+	struct trait trait = found ? *found : (struct trait){0};
+	if (waiting == LK_CAUSE_PREPARATION || thread >> 16 != c->main >> 16 || trait.reads)
+		return LK_CAUSE_PREPARATION;
+	if (trait.talks) return LK_CAUSE_COMM;
+	/* a thread that finds its next job there does not wait for it: what it mostly does counts */
+	bool asked = trait.asked + trait.ahead == 0
+	                 ? is_asked(c, thread, c->begin, until)
+	                 : OFTEN * trait.asked >= trait.asked + trait.ahead;
+	return asked ? LK_CAUSE_CODE : LK_CAUSE_PREPARATION;
+}
+
+/* ---- waits ---- */
+
+static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t to, lk_cause code);
+
+static void add_wait_for(struct causes *c, uint64_t thread, uint64_t other, int64_t from,
+                         int64_t to, lk_cause code) {
+	bool known = c->depth == DEEPEST || other == thread;
+	for (int i = 0; i < c->depth; i++) known |= c->waiting[i] == other;
+	if (known) {
+		c->out[code] += 1e-9 * (double)(to - from);
+		return;
+	}
+	c->waiting[c->depth++] = thread;
+	add_thread(c, other, from, to, code_of(c, other, to, code));
+	c->depth--;
+}
+
+/* Nobody knows who ended it. */
+static lk_cause cause_of_unknown(const struct causes *c, uint32_t what, lk_cause code) {
+	bool old = c->run->head.version < LK_RECORDING_WAKERS;
+	if (c->connected && (what == LK_WAIT_PEERS || code == LK_CAUSE_CODE)) return LK_CAUSE_COMM;
+	return c->run->children || old ? LK_CAUSE_PREPARATION : code;
+}
+
+static void add_wait(struct causes *c, size_t at, int64_t from, int64_t to, lk_cause code) {
+	uint64_t other;
+	int64_t ended;
+	if (!find_waker(c, at, &other, &ended)) {
+		lk_cause cause = pipe_read(c, at) ? LK_CAUSE_PREPARATION
+		                                  : cause_of_unknown(c, entry_at(c, at)->object, code);
+		c->out[cause] += 1e-9 * (double)(to - from);
+		return;
 	}
 	if (ended < from) ended = from;
 	if (ended > to) ended = to;
-	if (known) {
-		add_wait_for(c, thread, other, from, ended, code);
-		c->out[LK_CAUSE_PREEMPTED] += 1e-9 * (double)(to - ended);
-		return;
-	}
-	lk_cause cause = pipe ? LK_CAUSE_PREPARATION : cause_of_unknown(c, entry->object, code);
-	c->out[cause] += 1e-9 * (double)(to - from);
+	add_wait_for(c, c->calls[at].thread, other, from, ended, code);
+	c->out[LK_CAUSE_PREEMPTED] += 1e-9 * (double)(to - ended);
 }
 
 /* ---- a stretch of a thread ---- */
@@ -449,6 +470,24 @@ static lk_status find_traits(struct causes *c, int64_t from, int64_t to, lk_erro
 	return LK_OK;
 }
 
+/* Whose threads ended the main thread's waits of each step. */
+static void count_asked(struct causes *c, const int64_t *begin, int steps) {
+	size_t at = first_call_from(c, c->main, begin[0]);
+	for (int s = 0; is_call_of(c, at, c->main) && entry_at(c, at)->end_ns <= begin[steps]; at++) {
+		const lk_record_entry *entry = entry_at(c, at);
+		uint64_t waker;
+		int64_t when;
+		bool waits = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_THREAD;
+		if ((!waits && entry->kind != LK_RECORD_RECEIVED) || !find_waker(c, at, &waker, &when))
+			continue;
+		struct trait *trait = find_trait(c, waker);
+		while (s + 1 < steps && begin[s + 1] <= when) s++;
+		if (!trait) continue;
+		if (is_asked(c, waker, begin[s], when)) trait->asked++;
+		else trait->ahead++;
+	}
+}
+
 lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *begin, int steps,
                                   double (*out)[LK_CAUSES], lk_error *err) {
 	LK_ASSERT(steps > 0 && begin[0] <= begin[steps]);
@@ -456,6 +495,7 @@ lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *beg
 	lk_status status = find_calls(&c, err);
 	if (status == LK_OK) status = find_notes(&c, err);
 	if (status == LK_OK) status = find_traits(&c, begin[0], begin[steps], err);
+	if (status == LK_OK) count_asked(&c, begin, steps);
 	for (int s = 0; s < steps && status == LK_OK; s++) {
 		memset(out[s], 0, sizeof out[s]);
 		c.begin = begin[s];
