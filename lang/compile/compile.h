@@ -60,9 +60,9 @@ extern const lk_document lc_run_document, lc_compare_document, lc_verify_documen
 const char *lc_summary_check(const lc_summary *summary, bool field);
 const char *lc_verdict_check(const lc_verdict *verdict);
 
-/* ---- compile_given.c: read numbers of leaves from a JSON file into `options`, whose arrays the arena
- * owns. LK_ERR_INPUT: other names or counts than the program's, lists, leaves that differ from rank
- * to rank. */
+/* ---- compile_given.c: read numbers of leaves from a JSON file into `options`, whose arrays the
+ * arena owns. LK_ERR_INPUT: other names or counts than the program's, lists, leaves that differ
+ * from rank to rank. */
 lk_status lc_given_read(const char *path, const lc_program *program, const lc_sizes *sizes,
                         lk_arena *arena, lc_run_options *options, lk_error *err);
 

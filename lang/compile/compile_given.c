@@ -1,6 +1,6 @@
-/* compile_given.c: `lockstep compile run --inputs FILE`: numbers of inputs, states and scalars in place
- * of drawn ones, as a JSON object: {"x": [0.5, -1], "w": [1, 2, 3, 4]}, whole tensors in row-major
- * order. */
+/* compile_given.c: `lockstep compile run --inputs FILE`: numbers of inputs, states and scalars
+ * in place of drawn ones, as a JSON object: {"x": [0.5, -1], "w": [1, 2, 3, 4]}, whole tensors
+ * in row-major order. */
 #include <string.h>
 
 #include "base/arena.h"

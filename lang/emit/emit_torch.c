@@ -282,8 +282,8 @@ static void put_torch_value(const struct torch *torch, int id) {
 	fputc('\n', torch->out);
 }
 
-/* A schedule's program, as its directives have rewritten it; what they run together follows one another
- * here. */
+/* A schedule's program, as its directives have rewritten it; what they run together follows one
+ * another here. */
 static void put_reference(const lc_program *program, int schedule, FILE *out) {
 	struct torch torch = {.p = program, .out = out};
 	fprintf(out, "\n\ndef reference_%d(mesh, x, s, c):\n    outputs, new = [], {}\n", schedule);

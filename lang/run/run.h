@@ -124,8 +124,8 @@ typedef struct lc_setting {
 	double value;
 } lc_setting;
 
-/* Numbers of an input, state or scalar: the whole tensor's, row by row. A sum that ranks hold in parts
- * lies on the first of them, zeros on the others. */
+/* Numbers of an input, state or scalar: the whole tensor's, row by row. A sum that ranks hold in
+ * parts lies on the first of them, zeros on the others. */
 typedef struct lc_given {
 	const char *name;
 	const double *number;

@@ -2,8 +2,9 @@
  * their errors.
  *
  * In the field a weight is a hash of its score, and the lse of weights w is L = (sum w)^17: a
- * one-to-one map, since 17 and p - 1 have no common divisor, so that no law of logarithms holds and the sum is
- * found again. What parts of the keys give is then joined exactly: (W0 y0 + sum w v)/(W0 + sum w).
+ * one-to-one map, since 17 and p - 1 have no common divisor, so that no law of logarithms holds
+ * and the sum is found again. What parts of the keys give is then joined exactly: (W0 y0 + sum w
+ * v)/(W0 + sum w).
  *
  * Bounds: let a score be wrong by g at most, a library's exponential included. Weights of one query
  * are then wrong by a factor within e^(2g) after their division by their sum, within e^(g + e_lse)

@@ -204,7 +204,8 @@ static lk_status lower_collective(lc_lowering *lowering, lk_op_kind kind, int v,
 
 /* ---- steps ---- */
 
-/* Of a product's dims a chunk has its share where it is a call; a piece of a kernel has them all. */
+/* Of a product's dims a chunk has its share where it is a call; a piece of a kernel has them
+ * all. */
 static double share_of_dims(const lc_lowering *lowering) {
 	return lowering->hosts ? lowering->share : 1;
 }
@@ -262,8 +263,9 @@ static bool cuts_across(const lc_program *program, const lc_node *node) {
 	        (node->op == LC_ALLTOALL && lc_dim_across(program, value->dim[node->e]) >= 0));
 }
 
-/* Join messages: of a list all tensors, of a bucket as many as fill it, and at least one. `back`, if
- * not negative, is a gather that the same kernel does as the second half of an all-reduce. */
+/* Join messages: of a list all tensors, of a bucket as many as fill it, and at least one.
+ * `back`, if not negative, is a gather that the same kernel does as the second half of an all-
+ * reduce. */
 static lk_status lower_join(lc_lowering *lowering, const lc_step *step, const int *values,
                             int count, int back, struct ends *out) {
 	double sum = 0, bytes, returned;

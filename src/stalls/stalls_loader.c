@@ -1,13 +1,14 @@
 /* stalls_loader.c: a rank's preparation time, from its reads and its own code between them.
  *
- * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read
- * to the thread's next call is preparation. If the step's own thread loads, its reads come in
- * bursts, and a burst's last read is followed by that sample's decoding and then the model. So each
- * read of a step is numbered; numbers whose time is longer than the typical one end a burst, and
- * count like the others. The model's code must show that way: with no longer times, or more than
- * one in three, each may include the model's, and nothing is known. A wait for another thread ends what follows a
- * read, as a call of communication does; where it mostly does, all of it is preparation. A loader of other threads or
- * processes also waits for room between reads: there each read counts with the first quartile. */
+ * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a
+ * read to the thread's next call is preparation. If the step's own thread loads, its reads come
+ * in bursts, and a burst's last read is followed by that sample's decoding and then the model.
+ * So each read of a step is numbered; numbers whose time is longer than the typical one end a
+ * burst, and count like the others. The model's code must show that way: with no longer times,
+ * or more than one in three, each may include the model's, and nothing is known. A wait for
+ * another thread ends what follows a read, as a call of communication does; where it mostly
+ * does, all of it is preparation. A loader of other threads or processes also waits for room
+ * between reads: there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

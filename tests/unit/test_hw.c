@@ -583,7 +583,7 @@ static void test_bad_texts(void **state) {
 	} cases[] = {
 		{"", 1, "missing"},
 		{"   ", 4, "missing"},
-		{"h100", 1, "missing"},
+		{"h100", 1, "unexpected 'h100'"},
 		{"0 h100", 1, "out of range"},
 		{"-8 h100", 1, "missing"},
 		{"99999999999999999999 h100", 1, "out of range"},

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-	WAIT_NS = 10000,  /* shorter waits are not recorded */
+	WAIT_NS = 10000, /* shorter waits are not recorded */
 	CLOSE_NS = 20000 /* waits for the same that follow one another so closely are one record */
 };
 
@@ -22,8 +22,8 @@ enum {
 
 static uint64_t interpreter, interpreter_end;
 
-/* Python's lock is a condition in the interpreter's own state: waiting there is not for what another
- * thread makes, but for its turn. */
+/* Python's lock is a condition in the interpreter's own state: waiting there is not for what
+ * another thread makes, but for its turn. */
 void lp_find_python(void) {
 	Dl_info info;
 	ElfW(Sym) *symbol = NULL;

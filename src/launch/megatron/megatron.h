@@ -101,9 +101,10 @@ lk_status lk_megatron_no_hybrid(lk_reading *reading, lk_megatron *megatron, lk_m
 lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
-/* python_list.c: a list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every
- * is N then, else 0 and the elements are in list (at most `limit`). False if the text is neither.
- */
+/* python_list.c: a list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole
+ * number N: *every is N then, else 0 and the elements are in list (at most `limit`). False if
+ * the text is neither.
+ * */
 enum {
 	LK_PYTHON_MOST = 10000 /* the largest number, and the most elements that a reader asks for */
 };

@@ -13,8 +13,8 @@
  *                   since the step began
  *     communication of a thread that has connections to other hosts or processes
  *
- * A thread that waits for the one that waits for it, as many threads wait for an interpreter's lock,
- * is taken to run its own code. */
+ * A thread that waits for the one that waits for it, as many threads wait for an interpreter's
+ * lock, is taken to run its own code. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ struct causes {
 	uint64_t main;
 	bool connected; /* it has connections to other hosts or processes, besides pipes */
 	/* while a step is divided */
-	int64_t begin;              /* of the step */
+	int64_t begin;             /* of the step */
 	uint64_t waiting[DEEPEST]; /* threads of which each waits for the next */
 	int depth;
 	double *out; /* [LK_CAUSES] seconds */
@@ -192,8 +192,8 @@ static lk_status find_notes(struct causes *c, lk_error *err) {
 			continue;
 		}
 		const lk_record_entry *before = &all->at[order[i - 1].index].record;
-		double comm, late, computed = 1e-9 * ((double)now->use.computed_ns -
-		                                      (double)before->use.computed_ns);
+		double comm, late,
+			computed = 1e-9 * ((double)now->use.computed_ns - (double)before->use.computed_ns);
 		struct note *note = &c->notes[c->note_count];
 		*note = (struct note){order[i].thread, before->start_ns, now->start_ns, 0, 0};
 		note->own = own_seconds(c, note->thread, note->from, note->to, &comm, &late);
@@ -321,9 +321,8 @@ static lk_cause code_of(const struct causes *c, uint64_t thread, int64_t until, 
 		return LK_CAUSE_PREPARATION;
 	if (trait.talks) return LK_CAUSE_COMM;
 	/* a thread that finds its next job there does not wait for it: what it mostly does counts */
-	bool asked = trait.asked + trait.ahead == 0
-	                 ? is_asked(c, thread, c->begin, until)
-	                 : OFTEN * trait.asked >= trait.asked + trait.ahead;
+	bool asked = trait.asked + trait.ahead == 0 ? is_asked(c, thread, c->begin, until)
+	                                            : OFTEN * trait.asked >= trait.asked + trait.ahead;
 	return asked ? LK_CAUSE_CODE : LK_CAUSE_PREPARATION;
 }
 

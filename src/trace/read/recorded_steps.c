@@ -10,11 +10,12 @@
  *     files that the main thread opens, reads and writes; calls that are all alike are steps by
  *         the pauses between them, or each is one
  *
- * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
- * as much as that of any other, in tokens; of files, in time: a program may first write its data. Then every place where the tokens of one period occur in order is a
- * step. Messages are sent by threads, so those of the next step may come in another order. A step
- * begins where the call before its first one ended. The stretch's first call is the first one of
- * the program's loop, so all ranks of a run begin alike. */
+ * Each call is a token; the period is the shortest one whose longest unbroken stretch covers
+ * nearly as much as that of any other, in tokens; of files, in time: a program may first write
+ * its data. Then every place where the tokens of one period occur in order is a step. Messages
+ * are sent by threads, so those of the next step may come in another order. A step begins where
+ * the call before its first one ended. The stretch's first call is the first one of the
+ * program's loop, so all ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,8 +441,7 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	uint64_t *sum =
 		tokenize == steps_message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
 	int64_t *at = files ? times_of(collector->run, tokens, looked) : NULL;
-	lk_status status =
-		(tokenize != steps_message || sum) && (!files || at) ? LK_OK : lk_oom(err);
+	lk_status status = (tokenize != steps_message || sum) && (!files || at) ? LK_OK : lk_oom(err);
 	if (looked && status == LK_OK)
 		status = find_repetition(tokens->token.at, sum, at, looked, &found, err);
 	if (found.period == 1 && status == LK_OK && (files || sum)) {
