@@ -22,8 +22,7 @@ typedef struct lk_megatron {
 	bool grouped_gemm, precision_aware;
 	bool hybrid_said;                  /* --is-hybrid-model */
 	double attention_share, mlp_share; /* of a hybrid's layers that no pattern lists */
-	bool cuda_graph, flash_attention, flash_v2, fused_loss, defer_head, deepep, balanced_experts,
-		sft;
+	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
 		zero_stage;
@@ -51,9 +50,8 @@ typedef struct lk_megatron {
 } lk_megatron;
 
 /* Whether a row of data/launch is read, written, or both. If several rows that are read share a
- * field, one of them is written. Of flags: BOTH are written for Megatron-LM, DEEPSPEED for
- * Megatron-DeepSpeed, SHARED for either. */
-typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH, LK_SHARED, LK_DEEPSPEED } lk_direction;
+ * field, one of them is written. */
+typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH } lk_direction;
 
 typedef enum lk_flag_kind {
 	LK_FLAG_INT,
@@ -101,10 +99,9 @@ lk_status lk_megatron_no_hybrid(lk_reading *reading, lk_megatron *megatron, lk_m
 lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
-/* python_list.c: a list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole
- * number N: *every is N then, else 0 and the elements are in list (at most `limit`). False if
- * the text is neither.
- * */
+/* python_list.c: a list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every
+ * is N then, else 0 and the elements are in list (at most `limit`). False if the text is neither.
+ */
 enum {
 	LK_PYTHON_MOST = 10000 /* the largest number, and the most elements that a reader asks for */
 };

@@ -22,7 +22,8 @@ static const lk_option options[] = {
 	 FLAG("field", field, "with run: exact arithmetic modulo 2^61 - 1, functions as keyed hashes"),
 	 WHERE("run")},
 	{TEXT("inputs", inputs, "FILE",
-	 "with run: numbers of inputs, states and scalars, as JSON: {\"x\": [1, 2]}; the others are random"),
+	 "with run: numbers of inputs, states and scalars, as JSON: {\"x\": [1, 2]}; the others are "
+	 "random"),
 	 WHERE("run")},
 	{TEXT("compare", compare, "DIR",
 	 "with run: compare what an emitted program has written there with the interpreter"),
@@ -61,7 +62,8 @@ static const lk_option options[] = {
 	{INT("repeat", repeat, "N", 6, 100000,
 	 "with bench: rounds of all schedules in turn; default 21"), WHERE("bench")},
 	{GROUP("Output")
-	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, a Python module for PyTorch, or a schedule's step graph"), WHERE("emit")},
+	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, a Python module for PyTorch, or a schedule's step graph"),
+	 WHERE("emit")},
 	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code"),
 	 WHERE("emit")},
 	{OUT_FILE_OF("out", path, "FILE",

@@ -140,8 +140,8 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	return LK_OK;
 }
 
-/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came, and
- * the end: the stretch that takes most time; NULL: the one of most tokens. */
+/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came,
+ * and the end: the stretch that takes most time; NULL: the one of most tokens. */
 static size_t steps_longest(const uint64_t *token, const int64_t *at, size_t count, size_t period,
                             size_t *where) {
 	size_t best = 0, run = 0;
