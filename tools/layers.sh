@@ -112,7 +112,7 @@ recorder/files:   recorder recorder/overlay
 recorder/mpi:     recorder
 recorder/emulate: recorder/mpi
 recorder/gpu:     recorder
-recorder/start:   recorder recorder/overlay recorder/mpi recorder/emulate recorder/gpu
+recorder/start:   recorder recorder/files recorder/overlay recorder/mpi recorder/emulate recorder/gpu
 '
 
 [ "${1:-}" != --table ] || { echo "$table"; exit; }
