@@ -193,9 +193,9 @@ typedef struct lk_record_entry {
 		} use;
 		/* WAIT; waits for the same in close succession are one record */
 		struct {
-			uint64_t on;     /* the address of the condition, semaphore, thread; 0: none */
+			uint64_t on;      /* the address of the condition, semaphore, thread; 0: none */
 			int64_t ended_ns; /* when another thread ended it, before this one ran again */
-			uint32_t waker;  /* that thread's number + 1; 0: unknown */
+			uint32_t waker;   /* that thread's number + 1; 0: unknown */
 		} wait;
 		/* FILE */
 		struct {

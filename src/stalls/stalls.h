@@ -80,8 +80,9 @@ typedef struct lk_stalls_steps {
 typedef struct lk_stalls_times {
 	double step;
 	double waiting, interconnect, network; /* in calls of communication */
-	double reading, preparation, writing;  /* of the main thread; exposed preparation, without reads */
-	double waited;                         /* some thread of a host was in a read */
+	double reading, preparation,
+		writing;   /* of the main thread; exposed preparation, without reads */
+	double waited; /* some thread of a host was in a read */
 	double usual;  /* own time of the typical rank without being preempted, fetching and waiting for
 	                  its loader: the lower median over ranks; 0: one rank, or unknown */
 	double uneven; /* excess of `step` over `usual`, in runs without synchronisation at the end */

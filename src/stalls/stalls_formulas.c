@@ -56,8 +56,7 @@ enum {
 
 const char *const lk_stalls_kinds[] = {"compute",     "imbalance", "writing", "sharing",
                                        "preparation", "fetch",     "waiting", "interconnect",
-                                       "network",     "preempted", "bursts",
-                                       NULL};
+                                       "network",     "preempted", "bursts",  NULL};
 const char *const lk_stalls_configurations[] = {"one", "null", "ready", "hot", "cold", NULL};
 
 lk_estimate lk_estimate_of(const double *x, int count) {

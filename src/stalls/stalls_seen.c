@@ -272,7 +272,7 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 	lk_stalls_rank *by_rank = LK_ARRAY(arena, lk_stalls_rank, ranks);
 	double *at_work = LK_ARRAY(arena, double, ranks);
 	enum { COLUMNS = 5 };
-	double *columns = LK_ARRAY(arena, double, COLUMNS * (steps + 1)), *column[COLUMNS];
+	double *columns = LK_ARRAY(arena, double, COLUMNS *(steps + 1)), *column[COLUMNS];
 	if (!by_rank || !at_work || !columns) return lk_oom(err);
 	for (size_t k = 0; k < COLUMNS; k++) column[k] = columns + k * (steps + 1);
 	for (size_t i = 0; i < steps; i++) {

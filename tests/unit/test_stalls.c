@@ -230,11 +230,12 @@ static void test_rare_long_steps(void **state) {
 				sum += length[k][s] / STEPS;
 			}
 			all += sum / ROUNDS;
-			rounds.at[LK_STALLS_HOT][k] = (lk_stalls_times){
-				.step = sum, .preparation = NAN, .steps = {.length = length[k],
-				          .slowest = length[k],
-				          .working = length[k],
-				          .count = STEPS}};
+			rounds.at[LK_STALLS_HOT][k] = (lk_stalls_times){.step = sum,
+			                                                .preparation = NAN,
+			                                                .steps = {.length = length[k],
+			                                                          .slowest = length[k],
+			                                                          .working = length[k],
+			                                                          .count = STEPS}};
 		}
 		rounds.first = rounds.at[LK_STALLS_HOT][0];
 		lk_stalls_split(&rounds, &x);
@@ -294,16 +295,16 @@ static lk_stalls_times simulate_run(const struct experiment *truth, int c, doubl
 		sum += length[s] / STEPS;
 		all += most / STEPS;
 	}
-	return (lk_stalls_times){.step = sum,
-	                         .waiting = talks ? run * (all - truth->imbalance / 2 - late) : 0,
-	                         .interconnect = talks ? run * calls * truth->interconnect : 0,
-	                         .preparation = truth->late ? run * late : NAN,
-	                         .handed = truth->late > 0,
-	                         .usual = run * usual,
-	                         .own = run * (usual + truth->imbalance / 2 + late),
-	                         .uneven = run * uneven,
-	                         .steps = {
-								 .length = length, .slowest = slowest, .working = working, .count = STEPS}};
+	return (lk_stalls_times){
+		.step = sum,
+		.waiting = talks ? run * (all - truth->imbalance / 2 - late) : 0,
+		.interconnect = talks ? run * calls * truth->interconnect : 0,
+		.preparation = truth->late ? run * late : NAN,
+		.handed = truth->late > 0,
+		.usual = run * usual,
+		.own = run * (usual + truth->imbalance / 2 + late),
+		.uneven = run * uneven,
+		.steps = {.length = length, .slowest = slowest, .working = working, .count = STEPS}};
 }
 
 static void simulate_experiment(const struct experiment *truth, int kind, uint64_t seed,

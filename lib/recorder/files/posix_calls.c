@@ -13,28 +13,27 @@
 
 /* Run CALL, which gives `result`, and record it as KIND; WANTED: the bytes that the call should
  * move. */
-#define TRANSFER(name, type, call, kind, fd, offset, wanted)                         \
-	LP_LIBC(name)                                                                    \
-	if (!lp_enter()) return call;                                                    \
-	bool moved;                                                                      \
-	uint32_t file = lp_target(fd, &moved);                                           \
-	int64_t start = file ? lp_now() : 0;                                             \
-	if (kind == LK_RECORD_WRITE && file & LP_EVENT) lp_event_signalled((uint32_t)fd); \
-	lp_leave();                                                                      \
-	type result = call;                                                              \
-	if (kind == LK_RECORD_READ) lp_slow_read(file, start, (int64_t)result);          \
-	if (file && lp_enter()) {                                                        \
-		int code = errno;                                                            \
-		if (LP_HOT(!(file & LP_SOCKET)))                                             \
-			lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);      \
-		else if (file & LP_EVENT)                                                    \
-			lp_event_moved(kind, (uint32_t)fd, start, lp_now());                     \
-		else                                                                         \
-			lp_peer_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result, \
-			              (int64_t)(wanted));                                        \
-		lp_leave();                                                                  \
-		errno = code;                                                                \
-	}                                                                                \
+#define TRANSFER(name, type, call, kind, fd, offset, wanted)                           \
+	LP_LIBC(name)                                                                      \
+	if (!lp_enter()) return call;                                                      \
+	bool moved;                                                                        \
+	uint32_t file = lp_target(fd, &moved);                                             \
+	int64_t start = file ? lp_now() : 0;                                               \
+	if (kind == LK_RECORD_WRITE && file & LP_EVENT) lp_event_signalled((uint32_t)fd);  \
+	lp_leave();                                                                        \
+	type result = call;                                                                \
+	if (kind == LK_RECORD_READ) lp_slow_read(file, start, (int64_t)result);            \
+	if (file && lp_enter()) {                                                          \
+		int code = errno;                                                              \
+		if (LP_HOT(!(file & LP_SOCKET)))                                               \
+			lp_io(kind, file, start, lp_now(), (int64_t)result, offset, moved);        \
+		else if (file & LP_EVENT) lp_event_moved(kind, (uint32_t)fd, start, lp_now()); \
+		else                                                                           \
+			lp_peer_moved(kind, file & ~LP_SOCKET, start, lp_now(), (int64_t)result,   \
+			              (int64_t)(wanted));                                          \
+		lp_leave();                                                                    \
+		errno = code;                                                                  \
+	}                                                                                  \
 	return result;
 
 #define MOVES(name, kind, parameters, call, offset)                \

@@ -164,9 +164,9 @@ typedef struct lk_recorded_run {
 	/* LK_RECORD_STORAGE, _PROCESSOR and _THREAD, which are not calls; by start */
 	lk_recorded_calls storage, processor, threads;
 	lk_recorded_names names, files, groups, peers, mounts; /* by key */
-	uint16_t main_thread, first_thread; /* first: with which the process began */
-	uint64_t strange; /* invalid records */
-	uint64_t dropped; /* for lack of room, while recording */
+	uint16_t main_thread, first_thread;                    /* first: with which the process began */
+	uint64_t strange;                                      /* invalid records */
+	uint64_t dropped;                                      /* for lack of room, while recording */
 	uint32_t children;
 	lk_intern *texts; /* of the names; borrowed */
 } lk_recorded_run;

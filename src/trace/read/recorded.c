@@ -186,8 +186,8 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 			weight[run->calls.at[i].record.thread] += weight_of(&run->calls.at[i].record);
 	for (uint32_t t = 1; t < 1 << 16; t++)
 		if (weight[t] > weight[run->main_thread]) run->main_thread = (uint16_t)t;
-	bool communicates = weight[run->main_thread] >= weight_of(&(lk_record_entry){
-													   .kind = LK_RECORD_COMM});
+	bool communicates =
+		weight[run->main_thread] >= weight_of(&(lk_record_entry){.kind = LK_RECORD_COMM});
 	if (!communicates && SHARE * weight[run->first_thread] >= weight[run->main_thread])
 		run->main_thread = run->first_thread;
 	free(weight);

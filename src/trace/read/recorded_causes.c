@@ -13,8 +13,8 @@
  *                   since the step began
  *     communication of a thread that has connections to other hosts or processes
  *
- * A thread that waits for the one that waits for it, as many threads wait for an interpreter's lock,
- * is taken to run its own code. */
+ * A thread that waits for the one that waits for it, as many threads wait for an interpreter's
+ * lock, is taken to run its own code. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ struct causes {
 	uint64_t main;
 	bool connected; /* it has connections to other hosts or processes, besides pipes */
 	/* while a step is divided */
-	int64_t begin;              /* of the step */
+	int64_t begin;             /* of the step */
 	uint64_t waiting[DEEPEST]; /* threads of which each waits for the next */
 	int depth;
 	double *out; /* [LK_CAUSES] seconds */
@@ -192,8 +192,8 @@ static lk_status find_notes(struct causes *c, lk_error *err) {
 			continue;
 		}
 		const lk_record_entry *before = &all->at[order[i - 1].index].record;
-		double comm, late, computed = 1e-9 * ((double)now->use.computed_ns -
-		                                      (double)before->use.computed_ns);
+		double comm, late,
+			computed = 1e-9 * ((double)now->use.computed_ns - (double)before->use.computed_ns);
 		struct note *note = &c->notes[c->note_count];
 		*note = (struct note){order[i].thread, before->start_ns, now->start_ns, 0, 0};
 		note->own = own_seconds(c, note->thread, note->from, note->to, &comm, &late);
@@ -242,12 +242,27 @@ static const struct message *last_message(const struct causes *c, uint32_t pipe,
 	return low && c->messages[low - 1].pipe == pipe ? &c->messages[low - 1] : NULL;
 }
 
+/* A thread that waits for its turn gives up now and then, and waits again: the record of the wait
+ * that was not in vain. */
+static size_t last_try(const struct causes *c, size_t at) {
+	enum { TRIES = 64 };
+	const lk_record_entry *entry = entry_at(c, at);
+	bool turn = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_LOCK;
+	for (size_t i = at; turn && i < at + TRIES && is_call_of(c, i, c->calls[at].thread); i++) {
+		const lk_record_entry *next = entry_at(c, i);
+		if (next->kind != LK_RECORD_WAIT || next->wait.on != entry->wait.on) break;
+		if (next->wait.waker) return i;
+	}
+	return at;
+}
+
 /* The thread that ended a call's wait, and when; false: unknown. */
 static bool find_waker(const struct causes *c, size_t at, uint64_t *waker, int64_t *when) {
-	const lk_record_entry *entry = entry_at(c, at);
+	size_t known = last_try(c, at);
+	const lk_record_entry *entry = entry_at(c, known);
 	if (entry->kind == LK_RECORD_WAIT && entry->wait.waker) {
 		*waker = (c->calls[at].thread & ~UINT64_C(0xffff)) | (entry->wait.waker - 1);
-		*when = entry->wait.ended_ns;
+		*when = known == at ? entry->wait.ended_ns : entry_at(c, at)->end_ns;
 		return true;
 	}
 	uint32_t pipe = pipe_read(c, at);
@@ -321,9 +336,8 @@ static lk_cause code_of(const struct causes *c, uint64_t thread, int64_t until, 
 		return LK_CAUSE_PREPARATION;
 	if (trait.talks) return LK_CAUSE_COMM;
 	/* a thread that finds its next job there does not wait for it: what it mostly does counts */
-	bool asked = trait.asked + trait.ahead == 0
-	                 ? is_asked(c, thread, c->begin, until)
-	                 : OFTEN * trait.asked >= trait.asked + trait.ahead;
+	bool asked = trait.asked + trait.ahead == 0 ? is_asked(c, thread, c->begin, until)
+	                                            : OFTEN * trait.asked >= trait.asked + trait.ahead;
 	return asked ? LK_CAUSE_CODE : LK_CAUSE_PREPARATION;
 }
 

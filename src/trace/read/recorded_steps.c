@@ -11,10 +11,11 @@
  *         the pauses between them, or each is one
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
- * as much as that of any other, in tokens; of files, in time: a program may first write its data. Then every place where the tokens of one period occur in order is a
- * step. Messages are sent by threads, so those of the next step may come in another order. A step
- * begins where the call before its first one ended. The stretch's first call is the first one of
- * the program's loop, so all ranks of a run begin alike. */
+ * as much as that of any other, in tokens; of files, in time: a program may first write its data.
+ * Then every place where the tokens of one period occur in order is a step. Messages are sent by
+ * threads, so those of the next step may come in another order. A step begins where the call before
+ * its first one ended. The stretch's first call is the first one of the program's loop, so all ranks
+ * of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,8 +140,8 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	return LK_OK;
 }
 
-/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came, and
- * the end: the stretch that takes most time; NULL: the one of most tokens. */
+/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came,
+ * and the end: the stretch that takes most time; NULL: the one of most tokens. */
 static size_t steps_longest(const uint64_t *token, const int64_t *at, size_t count, size_t period,
                             size_t *where) {
 	size_t best = 0, run = 0;
@@ -418,7 +419,8 @@ static void keep_alike(struct tokens *tokens, const struct repetition *found) {
 	tokens->token.count = tokens->call.count = kept;
 }
 
-/* When each of the first tokens began, and the next one, or the last call's end; NULL: no memory. */
+/* When each of the first tokens began, and the next one, or the last call's end; NULL: no
+ * memory. */
 static int64_t *times_of(const lk_recorded_run *run, const struct tokens *tokens, size_t count) {
 	int64_t *at = malloc((count + 1) * sizeof *at);
 	for (size_t i = 0; at && i < count; i++)
@@ -440,8 +442,7 @@ static lk_status try_tokens(struct collector *collector, tokenizer tokenize, boo
 	uint64_t *sum =
 		tokenize == steps_message ? sums_of(tokens->token.at, tokens->token.count) : NULL;
 	int64_t *at = files ? times_of(collector->run, tokens, looked) : NULL;
-	lk_status status =
-		(tokenize != steps_message || sum) && (!files || at) ? LK_OK : lk_oom(err);
+	lk_status status = (tokenize != steps_message || sum) && (!files || at) ? LK_OK : lk_oom(err);
 	if (looked && status == LK_OK)
 		status = find_repetition(tokens->token.at, sum, at, looked, &found, err);
 	if (found.period == 1 && status == LK_OK && (files || sum)) {
