@@ -1,8 +1,8 @@
 /* signals.c: which thread ended the wait of another.
  *
  * A thread that signals a condition, posts a semaphore, writes to an event or ends leaves its
- * number and the time under the address of what it signals; the thread that wakes up finds it there.
- * So neither waits for the other, and a signal costs one reading of the clock and two stores. Two
+ * number and the time under the address of what it signals; the thread that wakes up finds it
+ * there. So neither waits for the other, and a signal costs one reading of the clock and two stores. Two
  * addresses may have one place: the waker is then unknown. */
 #include <link.h>
 

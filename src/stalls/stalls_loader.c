@@ -6,8 +6,8 @@
  * read of a step is numbered; numbers whose time is longer than the typical one end a burst, and
  * count like the others. The model's code must show that way: with no longer times, or more than
  * one in three, each may include the model's, and nothing is known. A wait for another thread ends
- * what follows a read, as a call of communication does; where it mostly does, a burst's end is known
- * without being longer. A loader of other threads or processes also waits for room between reads:
+ * what follows a read, as a call of communication does; where it mostly does, a burst's end is
+ * known without being longer. A loader of other threads or processes also waits for room between reads:
  * there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>

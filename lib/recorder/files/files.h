@@ -25,8 +25,8 @@
 
 /* Marks a peer's number, as opposed to a file's. */
 #define LP_SOCKET (UINT32_C(1) << 30)
-/* Marks, with LP_SOCKET, an event (eventfd) or another connection inside of this machine; its number
- * is the descriptor. */
+/* Marks, with LP_SOCKET, an event (eventfd) or another connection inside of this machine; its
+ * number is the descriptor. */
 #define LP_EVENT (UINT32_C(1) << 29)
 
 /* Only between lp_enter and lp_leave, except the forgetting ones. */

@@ -14,8 +14,8 @@
  * as much as that of any other, in tokens, and of files also in time.
  * Then every place where the tokens of one period occur in order is a step. Messages are sent by
  * threads, so those of the next step may come in another order. A step begins where the call before
- * its first one ended. The stretch's first call is the first one of the program's loop, so all ranks
- * of a run begin alike. */
+ * its first one ended. The stretch's first call is the first one of the program's loop, so all
+ * ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
