@@ -2,8 +2,8 @@
  *
  * A thread that signals a condition, posts a semaphore, writes to an event or ends leaves its
  * number and the time under the address of what it signals; the thread that wakes up finds it
- * there. So neither waits for the other, and a signal costs one reading of the clock and two stores. Two
- * addresses may have one place: the waker is then unknown. */
+ * there. So neither waits for the other, and a signal costs one reading of the clock and two
+ * stores. Two addresses may have one place: the waker is then unknown. */
 #include <link.h>
 
 #include "recorder/recorder.h"

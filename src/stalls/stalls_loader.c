@@ -7,8 +7,8 @@
  * count like the others. The model's code must show that way: with no longer times, or more than
  * one in three, each may include the model's, and nothing is known. A wait for another thread ends
  * what follows a read, as a call of communication does; where it mostly does, a burst's end is
- * known without being longer. A loader of other threads or processes also waits for room between reads:
- * there each read counts with the first quartile. */
+ * known without being longer. A loader of other threads or processes also waits for room between
+ * reads: there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
