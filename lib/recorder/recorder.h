@@ -209,6 +209,9 @@ void lp_leave_signal(uint64_t address);
 /* The number + 1 of the thread that last signalled it, since a wait for it began; 0: unknown.
  * `*ended`: when. */
 uint32_t lp_find_waker(uint64_t address, int64_t start, int64_t end, int64_t *ended);
+/* Find the lock of Python's interpreter, if there is one; when the process begins. */
+void lp_find_python(void);
+bool lp_is_python_lock(uint64_t address);
 
 /* ---- tables of a recording (recorder.c) ----
  *

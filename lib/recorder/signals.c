@@ -4,6 +4,8 @@
  * number and the time under the address of what it signals; the thread that wakes up finds it
  * there. So neither waits for the other, and a signal costs one reading of the clock and two
  * stores. Two addresses may have one place: the waker is then unknown. */
+#include <link.h>
+
 #include "recorder/recorder.h"
 
 enum { PLACE_BITS = 12, THREAD_BITS = 16 };
@@ -34,4 +36,23 @@ uint32_t lp_find_waker(uint64_t address, int64_t start, int64_t end, int64_t *en
 	if (!address || who >> THREAD_BITS != address || at < start - EARLY_NS || at > end) return 0;
 	*ended = at < start ? start : at;
 	return (uint32_t)(who & ((1 << THREAD_BITS) - 1)) + 1;
+}
+
+/* ---- Python ---- */
+
+static uint64_t interpreter, interpreter_end;
+
+/* Python's lock is a condition in the interpreter's own state: waiting there is not for what
+ * another thread makes, but for its turn. */
+void lp_find_python(void) {
+	Dl_info info;
+	ElfW(Sym) *symbol = NULL;
+	void *at = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	if (!at || !dladdr1(at, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) return;
+	interpreter = (uint64_t)(uintptr_t)at;
+	interpreter_end = interpreter + symbol->st_size;
+}
+
+bool lp_is_python_lock(uint64_t address) {
+	return address >= interpreter && address < interpreter_end;
 }

@@ -76,7 +76,7 @@ static const char *find_interpreter(const char *path, char room[LK_PROGRAM_NAME]
 	return word ? room : NULL;
 }
 
-/* A launcher's command may name an interpreter, or a script that has one: mpirun -n 2 python3
+/* A launcher's command may name an interpreter, or a script that has one, as in mpirun -n 2 python3
  * train.py. Programs without one call MPI_Init. */
 static const char *find_launched_interpreter(const lk_record_request *request,
                                              char room[LK_PROGRAM_NAME]) {

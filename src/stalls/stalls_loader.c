@@ -1,14 +1,14 @@
 /* stalls_loader.c: a rank's preparation time, from its reads and its own code between them.
  *
- * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a
- * read to the thread's next call is preparation. If the step's own thread loads, its reads come
- * in bursts, and a burst's last read is followed by that sample's decoding and then the model.
- * So each read of a step is numbered; numbers whose time is longer than the typical one end a
- * burst, and count like the others. The model's code must show that way: with no longer times,
- * or more than one in three, each may include the model's, and nothing is known. A wait for
- * another thread ends what follows a read, as a call of communication does; where it mostly
- * does, all of it is preparation. A loader of other threads or processes also waits for room
- * between reads: there each read counts with the first quartile. */
+ * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read
+ * to the thread's next call is preparation. If the step's own thread loads, its reads come in
+ * bursts, and a burst's last read is followed by that sample's decoding and then the model. So each
+ * read of a step is numbered; numbers whose time is longer than the typical one end a burst, and
+ * count like the others. The model's code must show that way: with no longer times, or more than
+ * one in three, each may include the model's, and nothing is known. A wait for another thread ends
+ * what follows a read, as a call of communication does; where it mostly does, a burst's end is
+ * known without being longer. A loader of other threads or processes also waits for room between
+ * reads: there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,8 +182,8 @@ static double sum_of_gaps(const struct reader *reader) {
 static bool main_thread_preparation(struct reader *reader, double *own) {
 	size_t n = reader->gaps.count;
 	bool alike = reader->most == reader->least && reader->most <= PLACES;
-	*own = reader->waits >= MOSTLY * reader->steps ? sum_of_gaps(reader) : NAN;
-	if (n < LEAST_BURST || !isnan(*own)) return true;
+	*own = NAN;
+	if (n < LEAST_BURST) return true;
 	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
@@ -191,6 +191,10 @@ static bool main_thread_preparation(struct reader *reader, double *own) {
 		*own = sum_without_burst_ends(at, join_gap_places(reader, !alike, at),
 		                              alike ? LONGER : MUCH_LONGER, room);
 	}
+	/* bursts that end like they go on, as what follows them is known to be another thing */
+	bool told = reader->waits >= MOSTLY * reader->steps &&
+	            reader->reads >= (double)LEAST_BURST * reader->steps;
+	if (isnan(*own) && told) *own = sum_of_gaps(reader);
 	bool good = at && room;
 	free(at);
 	free(room);

@@ -234,6 +234,11 @@ static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *ru
 	if (status != LK_OK) return status;
 	struct step_times own = rank_step(mean, step);
 	lk_stalls_see_own(run, begin, count, &split);
+	if (!isnan(split.data)) { /* the thread also waits for what computes for it */
+		double waits = split.data;
+		split.data = fmin(waits, mean[LK_CAUSE_PREPARATION] + mean[LK_CAUSE_FETCH]);
+		split.sleeping += waits - split.data;
+	}
 	*lk_last(&viewer->by_rank) = (struct rank_times){.shown = {.rank = run->head.rank,
 	                                                           .step = step,
 	                                                           .own = fmax(0, own.slowest),

@@ -44,7 +44,11 @@ typedef struct queue {
 	pthread_cond_t came, went;
 	int at[16], head, tail, most;
 } queue;
-#define QUEUE(most) {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0, most}
+#define QUEUE(most)                                                                               \
+	{                                                                                             \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0, \
+			most                                                                                  \
+	}
 
 static void put(queue *q, int x) {
 	pthread_mutex_lock(&q->lock);
@@ -150,6 +154,7 @@ static void *decoder(void *unused) { /* of what another thread reads */
 static int from_child[2];
 static void fork_loader(void) {
 	if (pipe(from_child) != 0 || fork() != 0) return;
+	close(from_child[0]); /* its writes end with the parent */
 	for (int i = 0;; i++) {
 		read_piece(i);
 		work(40);
@@ -186,7 +191,8 @@ static void start_event(void) {
 static void step_event(int i) {
 	unsigned long long x = 1;
 	read_piece(i);
-	if (write(event_asked, &x, sizeof x) != sizeof x || read(event_answered, &x, sizeof x) < 0) exit(3);
+	if (write(event_asked, &x, sizeof x) != sizeof x || read(event_answered, &x, sizeof x) < 0)
+		exit(3);
 }
 static void step_join(int i) {
 	pthread_t thread;
@@ -235,11 +241,16 @@ static const struct program {
 	const char *name;
 	void (*start)(void), (*step)(int);
 } programs[] = {
-	{"device", start_condition, step_condition}, {"semaphore", start_semaphore, step_semaphore},
-	{"event", start_event, step_event},          {"join", no_start, step_join},
-	{"pipe", start_pipe, step_pipe},             {"tokenizer", start_tokenizer, step_takes},
-	{"reader", start_reader, step_takes},        {"decoder", start_decoder, step_takes},
-	{"child", fork_loader, step_child},          {"reads", no_start, step_reads},
+	{"device", start_condition, step_condition},
+	{"semaphore", start_semaphore, step_semaphore},
+	{"event", start_event, step_event},
+	{"join", no_start, step_join},
+	{"pipe", start_pipe, step_pipe},
+	{"tokenizer", start_tokenizer, step_takes},
+	{"reader", start_reader, step_takes},
+	{"decoder", start_decoder, step_takes},
+	{"child", fork_loader, step_child},
+	{"reads", no_start, step_reads},
 };
 
 int main(int argc, char **argv) {

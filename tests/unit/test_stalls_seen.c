@@ -387,6 +387,60 @@ static void test_threads(void **state) {
 	remove_folder(folder);
 }
 
+/* ---- threads that are waited for ---- */
+
+static void waited_for(struct writer *writer, lk_record_place *place, int64_t from, int64_t to,
+                       const lk_record_place *waker) {
+	lk_record_entry *entry = lk_recorder_next(&writer->r, place);
+	assert_non_null(entry);
+	entry->object = LK_WAIT_THREAD;
+	entry->start_ns = from;
+	entry->end_ns = to;
+	entry->wait.on = 64;
+	entry->wait.ended_ns = to - 100 * US; /* until then; afterwards it had no processor */
+	entry->wait.waker = waker->thread + 1u;
+	lk_recorder_publish(&writer->r, place, entry, LK_RECORD_WAIT);
+}
+
+/* A step of 10 ms, of which the main thread waits 8 for another one. That one reads for 3 of them,
+ * which makes it a loader; or it was woken by the main thread when the step began; or neither. */
+static void test_causes(void **state) {
+	(void)state;
+	enum { READS, ASKED, AHEAD, KINDS };
+	/* compute, preparation, fetch, preempted: when it is asked the other thread has no processor
+	 * either */
+	static const double truth[KINDS][4] = {
+		{1e-3, 4.9e-3, 3e-3, 0.1e-3}, {8.8e-3, 0, 0, 0.2e-3}, {1e-3, 7.9e-3, 0, 0.1e-3}};
+	for (int kind = 0; kind < KINDS; kind++) {
+		char folder[64];
+		struct writer w;
+		lk_stalls_request q;
+		lk_stalls_answer *answer;
+		lk_error err = {0};
+		new_folder(folder);
+		begin(&w, folder, 0, 1, "a", moment_ahead());
+		for (int s = 0; s < 40; s++) {
+			int64_t from = w.now;
+			if (kind == ASKED) waited_for(&w, &w.other, from - MS / 2, from + 200 * US, &w.place);
+			if (kind == READS) file(&w, &w.other, LK_RECORD_READ, 4096, 3 * MS);
+			waited_for(&w, &w.place, from, from + 8 * MS, &w.other);
+			w.now = from + 9 * MS;
+			allreduce(&w, 1 << 16, MS);
+		}
+		finish(&w);
+		lk_stalls_defaults(&q);
+		q.recording = folder;
+		if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+		const lk_stalls_part *parts = answer->parts;
+		assert_near(parts[LK_STALL_PREEMPTED].seconds, truth[kind][3], 1e-6);
+		assert_near(parts[LK_STALL_COMPUTE].seconds, truth[kind][0], 1e-6);
+		assert_near(lk_stalls_known(parts[LK_STALL_PREPARATION].seconds), truth[kind][1], 1e-6);
+		assert_near(lk_stalls_known(parts[LK_STALL_FETCH].seconds), truth[kind][2], 1e-6);
+		lk_stalls_free(answer);
+		remove_folder(folder);
+	}
+}
+
 /* ---- loaders out of step ---- */
 
 /* Rank 1 works 2 ms longer than the 10 of rank 0. Rank 0 waits 6 ms for its loader in even steps,
@@ -543,6 +597,7 @@ int main(void) {
 		cmocka_unit_test(test_bursts),   cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_answer),   cmocka_unit_test(test_storage),
 		cmocka_unit_test(test_refused),  cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_causes),
 	};
 	int failed = cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 	lk_arena_free(&arena);

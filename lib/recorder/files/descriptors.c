@@ -92,15 +92,21 @@ static int read_inode(int fd, struct stat *info) {
 #endif
 }
 
+/* Events have no type. Sockets of a process with MPI may be the library's. */
+static bool may_be_waited_for(const struct stat *info) {
+	bool library = lp_state.recorder.head->seen & LK_RECORDED_MPI;
+	return !(info->st_mode & S_IFMT) || (S_ISSOCK(info->st_mode) && !library);
+}
+
 static uint32_t resolve_descriptor(int fd) {
 	struct stat info = {0};
 	int code = errno;
 	uint32_t entry = NO_FILE, peer;
 	bool open = read_inode(fd, &info) == 0;
 	if (open && S_ISREG(info.st_mode)) entry = NO_FILE + number_of_file(fd, &info);
-	else if (open && !(info.st_mode & S_IFMT) && fd < DESCRIPTORS)
-		entry = LP_SOCKET | (NO_FILE + (LP_EVENT | (uint32_t)fd)); /* of no type: an event */
 	else if ((peer = lp_new_peer(fd, &info)) != 0) entry = LP_SOCKET | (NO_FILE + peer);
+	else if (open && fd < DESCRIPTORS && may_be_waited_for(&info))
+		entry = LP_SOCKET | (NO_FILE + (LP_EVENT | (uint32_t)fd));
 	errno = code;
 	return entry;
 }

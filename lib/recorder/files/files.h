@@ -25,7 +25,8 @@
 
 /* Marks a peer's number, as opposed to a file's. */
 #define LP_SOCKET (UINT32_C(1) << 30)
-/* Marks, with LP_SOCKET, an event (eventfd); its number is the descriptor. */
+/* Marks, with LP_SOCKET, an event (eventfd) or another connection inside of this machine; its
+ * number is the descriptor. */
 #define LP_EVENT (UINT32_C(1) << 29)
 
 /* Only between lp_enter and lp_leave, except the forgetting ones. */
@@ -77,8 +78,6 @@ static inline bool lp_has_peers(void) {
 
 /* ---- wait_calls.c ---- */
 
-/* Find the lock of Python's interpreter, if there is one; when the process begins. */
-void lp_find_python(void);
 /* Only between lp_enter and lp_leave: an event is about to be signalled; it was read. */
 void lp_event_signalled(uint32_t fd);
 void lp_event_moved(lk_record_kind kind, uint32_t fd, int64_t start, int64_t end);

@@ -12,22 +12,25 @@ static int64_t sum_iovec_bytes(const struct iovec *at, size_t count) {
 	return sum;
 }
 
-#define MOVES(name, kind, parameters, call, wanted)                                             \
-	LP_EXPORT ssize_t name parameters {                                                         \
-		LP_LIBC(name)                                                                           \
-		if (!lp_enter()) return real call;                                                      \
-		bool moved;                                                                             \
-		uint32_t peer = lp_target(fd, &moved);                                                  \
-		int64_t start = peer & LP_SOCKET ? lp_now() : 0;                                        \
-		lp_leave();                                                                             \
-		ssize_t result = real call;                                                             \
-		if (peer & LP_SOCKET && result > 0 && lp_enter()) {                                     \
-			int code = errno;                                                                   \
-			lp_peer_moved(kind, peer & ~LP_SOCKET, start, lp_now(), result, (int64_t)(wanted)); \
-			lp_leave();                                                                         \
-			errno = code;                                                                       \
-		}                                                                                       \
-		return result;                                                                          \
+#define MOVES(name, kind, parameters, call, wanted)                                   \
+	LP_EXPORT ssize_t name parameters {                                               \
+		LP_LIBC(name)                                                                 \
+		if (!lp_enter()) return real call;                                            \
+		bool moved;                                                                   \
+		uint32_t peer = lp_target(fd, &moved);                                        \
+		int64_t start = peer & LP_SOCKET ? lp_now() : 0;                              \
+		lp_leave();                                                                   \
+		ssize_t result = real call;                                                   \
+		if (peer & LP_SOCKET && result > 0 && lp_enter()) {                           \
+			int code = errno;                                                         \
+			if (peer & LP_EVENT) lp_event_moved(kind, (uint32_t)fd, start, lp_now()); \
+			else                                                                      \
+				lp_peer_moved(kind, peer & ~LP_SOCKET, start, lp_now(), result,       \
+				              (int64_t)(wanted));                                     \
+			lp_leave();                                                               \
+			errno = code;                                                             \
+		}                                                                             \
+		return result;                                                                \
 	}
 
 ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);

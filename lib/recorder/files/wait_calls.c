@@ -3,7 +3,6 @@
 #undef _FORTIFY_SOURCE
 #include "recorder/files/files.h"
 
-#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,21 +16,6 @@ enum {
 	WAIT_NS = 10000, /* shorter waits are not recorded */
 	CLOSE_NS = 20000 /* waits for the same that follow one another so closely are one record */
 };
-
-/* ---- Python ---- */
-
-static uint64_t interpreter, interpreter_end;
-
-/* Python's lock is a condition in the interpreter's own state: waiting there is not for what
- * another thread makes, but for its turn. */
-void lp_find_python(void) {
-	Dl_info info;
-	ElfW(Sym) *symbol = NULL;
-	void *at = dlsym(RTLD_DEFAULT, "_PyRuntime");
-	if (!at || !dladdr1(at, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) return;
-	interpreter = (uint64_t)(uintptr_t)at;
-	interpreter_end = interpreter + symbol->st_size;
-}
 
 /* ---- records ---- */
 
@@ -55,7 +39,7 @@ static bool merge_wait(lk_wait_for what, uint64_t address, int64_t start, int64_
 }
 
 static void add_wait(lk_wait_for what, uint64_t address, int64_t start, int64_t end) {
-	if (address >= interpreter && address < interpreter_end) what = LK_WAIT_LOCK;
+	if (lp_is_python_lock(address)) what = LK_WAIT_LOCK;
 	if (end - start < WAIT_NS || merge_wait(what, address, start, end)) return;
 	lp_record_processor(end, LP_AT_CALLS);
 	lk_record_entry *record = lp_next();

@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "recorder/files/files.h"
 #include "recorder/overlay/overlay.h"
 #include "recorder/recorder.h"
 

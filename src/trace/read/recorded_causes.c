@@ -76,7 +76,7 @@ struct causes {
 
 /* ---- a thread's calls ---- */
 
-static uint64_t cause_thread_of(const lk_recorded_call *call) {
+static uint64_t thread_of_call(const lk_recorded_call *call) {
 	return (uint64_t)call->process << 16 | call->record.thread;
 }
 
@@ -178,7 +178,7 @@ static lk_status find_notes(struct causes *c, lk_error *err) {
 	c->notes = calloc(all->count + 1, sizeof *c->notes);
 	bool good = order && away && c->notes;
 	for (size_t i = 0; good && i < all->count; i++)
-		order[i] = (struct moment){cause_thread_of(&all->at[i]), (uint32_t)i};
+		order[i] = (struct moment){thread_of_call(&all->at[i]), (uint32_t)i};
 	if (good) lk_sort(order, all->count, sizeof *order, by_thread);
 	size_t begun = 0; /* the window's first note */
 	double elsewhere = 0;
@@ -242,12 +242,27 @@ static const struct message *last_message(const struct causes *c, uint32_t pipe,
 	return low && c->messages[low - 1].pipe == pipe ? &c->messages[low - 1] : NULL;
 }
 
+/* A thread that waits for its turn gives up now and then, and waits again: the record of the wait
+ * that was not in vain. */
+static size_t last_try(const struct causes *c, size_t at) {
+	enum { TRIES = 64 };
+	const lk_record_entry *entry = entry_at(c, at);
+	bool turn = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_LOCK;
+	for (size_t i = at; turn && i < at + TRIES && is_call_of(c, i, c->calls[at].thread); i++) {
+		const lk_record_entry *next = entry_at(c, i);
+		if (next->kind != LK_RECORD_WAIT || next->wait.on != entry->wait.on) break;
+		if (next->wait.waker) return i;
+	}
+	return at;
+}
+
 /* The thread that ended a call's wait, and when; false: unknown. */
 static bool find_waker(const struct causes *c, size_t at, uint64_t *waker, int64_t *when) {
-	const lk_record_entry *entry = entry_at(c, at);
+	size_t known = last_try(c, at);
+	const lk_record_entry *entry = entry_at(c, known);
 	if (entry->kind == LK_RECORD_WAIT && entry->wait.waker) {
 		*waker = (c->calls[at].thread & ~UINT64_C(0xffff)) | (entry->wait.waker - 1);
-		*when = entry->wait.ended_ns;
+		*when = known == at ? entry->wait.ended_ns : entry_at(c, at)->end_ns;
 		return true;
 	}
 	uint32_t pipe = pipe_read(c, at);
@@ -291,7 +306,7 @@ static int64_t beginning_of(const struct causes *c, uint64_t thread) {
 	int64_t begun = is_call_of(c, first, thread) ? entry_at(c, first)->start_ns : INT64_MAX;
 	for (size_t i = 0; i < c->run->threads.count; i++) {
 		const lk_recorded_call *one = &c->run->threads.at[i];
-		if (cause_thread_of(one) == thread && one->record.start_ns < begun)
+		if (thread_of_call(one) == thread && one->record.start_ns < begun)
 			begun = one->record.start_ns;
 	}
 	return begun;
@@ -441,12 +456,12 @@ static lk_status find_calls(struct causes *c, lk_error *err) {
 		bool moved = call->record.kind == LK_RECORD_SENT || call->record.kind == LK_RECORD_RECEIVED;
 		bool pipe = moved && lk_recorded_by_pipe(c->run, call);
 		if (occupies_thread(&call->record))
-			c->calls[c->call_count++] = (struct moment){cause_thread_of(call), (uint32_t)i};
+			c->calls[c->call_count++] = (struct moment){thread_of_call(call), (uint32_t)i};
 		c->connected |= moved && !pipe && !call->process;
 		if (pipe && call->record.kind == LK_RECORD_SENT)
 			c->messages[c->message_count++] = (struct message){
 				lk_recorded_find(&c->run->peers, call->process, call->record.object)->name,
-				call->record.start_ns, cause_thread_of(call)};
+				call->record.start_ns, thread_of_call(call)};
 	}
 	lk_sort(c->calls, c->call_count, sizeof *c->calls, by_thread);
 	lk_sort(c->messages, c->message_count, sizeof *c->messages, by_pipe_and_time);

@@ -10,12 +10,12 @@
  *     files that the main thread opens, reads and writes; calls that are all alike are steps by
  *         the pauses between them, or each is one
  *
- * Each call is a token; the period is the shortest one whose longest unbroken stretch covers
- * nearly as much as that of any other, in tokens; of files, in time: a program may first write
- * its data. Then every place where the tokens of one period occur in order is a step. Messages
- * are sent by threads, so those of the next step may come in another order. A step begins where
- * the call before its first one ended. The stretch's first call is the first one of the
- * program's loop, so all ranks of a run begin alike. */
+ * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
+ * as much as that of any other, in tokens, and of files also in time.
+ * Then every place where the tokens of one period occur in order is a step. Messages are sent by
+ * threads, so those of the next step may come in another order. A step begins where the call before
+ * its first one ended. The stretch's first call is the first one of the program's loop, so all
+ * ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,19 +140,24 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	return LK_OK;
 }
 
-/* Tokens in the longest stretch with this period; *where: its begin. `at`: when each token came,
- * and the end: the stretch that takes most time; NULL: the one of most tokens. */
+/* What a stretch of tokens weighs: with the times at which they came, its tokens times its time. A
+ * program may first write its data, many files in a moment; and a few calls may be far apart. */
+static double extent(const int64_t *at, size_t where, size_t covered) {
+	double tokens = (double)covered;
+	return at ? tokens * (double)(at[where + covered] - at[where]) : tokens;
+}
+
+/* Tokens in the stretch with this period that weighs most; *where: its begin. */
 static size_t steps_longest(const uint64_t *token, const int64_t *at, size_t count, size_t period,
                             size_t *where) {
 	size_t best = 0, run = 0;
-	int64_t longest = 0;
+	double most = 0;
 	for (size_t i = 0; i + period < count; i++) {
 		run = token[i] == token[i + period] ? run + 1 : 0;
 		size_t begin = i + 1 - run;
-		int64_t took = at ? at[i + period + 1] - at[begin] : (int64_t)run;
-		if (!run || took <= longest) continue;
+		if (!run || extent(at, begin, run + period) <= most) continue;
+		most = extent(at, begin, run + period);
 		best = run;
-		longest = took;
 		*where = begin;
 	}
 	return best ? best + period : 0;
@@ -188,13 +193,8 @@ struct repetition {
 	size_t period, where, covered; /* period 0: none found */
 };
 
-/* A stretch's time, or without times its tokens. */
-static double extent(const int64_t *at, size_t where, size_t covered) {
-	return at ? (double)(at[where + covered] - at[where]) : (double)covered;
-}
-
-/* The shortest period whose longest stretch covers nearly as much as that of any other, in tokens,
- * or in time if `at` has it; `sum` NULL: tokens in order. */
+/* The shortest period whose longest stretch weighs nearly as much as that of any other; `sum` NULL:
+ * tokens in order. */
 static lk_status find_period(const uint64_t *token, const uint64_t *sum, const int64_t *at,
                              size_t count, struct repetition *out, lk_error *err) {
 	double best = 0;
@@ -419,7 +419,8 @@ static void keep_alike(struct tokens *tokens, const struct repetition *found) {
 	tokens->token.count = tokens->call.count = kept;
 }
 
-/* When each of the first tokens began, and the next one, or the last call's end; NULL: no memory. */
+/* When each of the first tokens began, and the next one, or the last call's end; NULL: no
+ * memory. */
 static int64_t *times_of(const lk_recorded_run *run, const struct tokens *tokens, size_t count) {
 	int64_t *at = malloc((count + 1) * sizeof *at);
 	for (size_t i = 0; at && i < count; i++)
