@@ -120,10 +120,6 @@ static bool exact(int op) {
 	       op == LC_ABS || op == LC_ROUND || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
-double lc_bound_rounded(lc_dtype t, double y, double carry, int steps) {
-	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
-}
-
 /* The own rounding; literals are rounded to the other operand's format. */
 static double bound_rounded(const lc_program *program, const lc_node *node, const double x[],
                             double y, double carry) {
@@ -324,10 +320,6 @@ static lk_status bound_linear(lc_bounds *bounds, const lc_at *at, const lc_node 
 }
 
 /* ---- sums ---- */
-
-double lc_bound_growth(double u, double n) {
-	return expm1(n * log1p(u));
-}
 
 /* Effect of n roundings of an execution, and as many of the run, on the terms of a sum on a
  * rank. */

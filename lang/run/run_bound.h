@@ -2,9 +2,12 @@
  *
  *   run_bound.c    the bounds
  *   run_attend.c   those of attention
+ *   run_block.c    those of sorted lines and factored matrices
  *   run_choices.c  the choices that they leave open */
 #ifndef LK_LANG_RUN_RUN_BOUND_H
 #define LK_LANG_RUN_RUN_BOUND_H
+
+#include <math.h>
 
 #include "lang/run/run_internal.h"
 
@@ -45,10 +48,14 @@ void lc_bound_count_equals(void *state, int64_t out, int64_t count, const int64_
                            const int64_t stride[LC_INPUTS]);
 
 /* (1 + u)^n - 1: what n roundings do to the terms of a sum. */
-double lc_bound_growth(double u, double n);
+static inline double lc_bound_growth(double u, double n) {
+	return expm1(n * log1p(u));
+}
 /* Both roundings of a result near y with error `carry` from its operands: the run's, and `steps` of
  * the other's. */
-double lc_bound_rounded(lc_dtype t, double y, double carry, int steps);
+static inline double lc_bound_rounded(lc_dtype t, double y, double carry, int steps) {
+	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
+}
 /* run_attend.c: fill at->out with the bounds of an attention's part. */
 lk_status lc_bound_attend(lc_bounds *bounds, lc_at *at);
 /* run_block.c: the same of sorted lines and factored matrices. */

@@ -62,7 +62,8 @@ static const lk_option options[] = {
 	{INT("repeat", repeat, "N", 6, 100000,
 	 "with bench: rounds of all schedules in turn; default 21"), WHERE("bench")},
 	{GROUP("Output")
-	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, a Python module for PyTorch, or a schedule's step graph"),
+	 CHOICE("target", target, targets, "TARGET",
+	 "with emit: C and MPI, CUDA, a Python module for PyTorch, or a schedule's step graph"),
 	 WHERE("emit")},
 	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code"),
 	 WHERE("emit")},
