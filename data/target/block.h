@@ -1,4 +1,4 @@
-/* ---- blocks: lines sorted, matrices factored; in double; C and C++, the same for all targets ---- */
+/* ---- blocks: lines sorted, matrices factored, in double; the same for all targets ---- */
 
 /* Ascending, or descending; of equal numbers the first, what is no number last. key and place have
  * room for 2 n, the second half for merging. */
@@ -117,7 +117,8 @@ typedef struct rt_block_batch {
 	int64_t count, rows, columns, step, made;
 } rt_block_batch;
 
-RT_HOST_FUNCTION rt_block_batch rt_block_batch_of(const rt_part *x, rt_block_kind kind, int d, bool down) {
+RT_HOST_FUNCTION rt_block_batch rt_block_batch_of(const rt_part *x, rt_block_kind kind, int d,
+                                                  bool down) {
 	bool line = kind <= RT_ARGSORT;
 	rt_block_batch b = {kind, down, 0, x->extent[line ? d : x->rank - 2], 1, 1, 0};
 	if (!line) b.columns = x->extent[x->rank - 1];

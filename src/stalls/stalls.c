@@ -546,8 +546,10 @@ static lk_status check_predicted(const lk_stalls_request *request, lk_error *err
 	};
 	LK_TRY(refuse_run_options(request, "--model", err));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (others[i].given)
-			return lk_fail(err, LK_ERR_INPUT, others[i].name, "has no effect with --model");
+		if (others[i].given) {
+			lk_fail(err, LK_ERR_INPUT, others[i].name, "has no effect with --model");
+			return lk_hint(err, "leave one of the two out");
+		}
 	if (request->words)
 		return lk_fail(err, LK_ERR_INPUT, "--model", "replaces the command; give one of the two");
 	if (request->machines) return LK_OK;

@@ -137,6 +137,10 @@ lk_status lk_stalls_machines(lk_stalls_work *work) {
 	while (status == LK_OK && (name = next_word(&work->arena, &names))) {
 		lk_offers some = {0};
 		list.filter = name;
+		if (!*name) {
+			status = lk_fail(work->err, LK_ERR_INPUT, "--machine", "a name in the list is empty");
+			break;
+		}
 		status = lk_rent_offers(&list, &(lk_mains){0}, &work->arena, &some, &faults, work->err);
 		for (size_t i = 0; status == LK_OK && i < some.count; i++) {
 			if (!lk_push(&offers)) status = lk_oom(work->err);

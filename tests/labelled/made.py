@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Traces made with one known cause of lost time each: a small clock of a host and its device runs a training step, the cause is put
-in, and explain must name it first or second, with no wrong remedy above it. The time that the cause takes is known from the clock, so
-the time lost that explain reports is held against it too. Usage: tests/labelled/made.py [PROGRAM] [-v] [NAME...]"""
+in, and explain must name it first or second, with no wrong remedy above it. Usage: tests/labelled/made.py [PROGRAM] [-v] [NAME...]"""
 import json
 import os
 import subprocess
@@ -19,7 +18,6 @@ class Run:
     def __init__(self, rank=0, world=1, device="NVIDIA A100-SXM4-80GB", kernel_us=400, launch_us=8):
         self.rank, self.world, self.device, self.kernel_us, self.launch_us = rank, world, device, kernel_us, launch_us
         self.host, self.free, self.events, self.ids = 1000.0, {7: 0.0, 20: 0.0}, [], 0
-        self.injected = 0.0  # us of all steps that the cause takes
 
     def event(self, cat, name, start, dur, pid=None, tid=1, **args):
         self.events.append({"ph": "X", "cat": cat, "name": name, "ts": round(start, 3), "dur": round(dur, 3),
@@ -101,10 +99,6 @@ def steps_of(run, **parts):
     for number in range(STEPS):
         run.step(number, **{key: (lambda f=f, n=number: f(run, n)) for key, f in parts.items()})
     return [run]
-
-
-def lost(run, us):
-    run.injected += us
 
 
 def data_loading(run, _):

@@ -50,7 +50,7 @@ typedef struct queue {
 			most                                                                                  \
 	}
 
-static void put(queue *q, int x) {
+static void queue_put(queue *q, int x) {
 	pthread_mutex_lock(&q->lock);
 	while (q->tail - q->head == q->most) pthread_cond_wait(&q->went, &q->lock);
 	q->at[q->tail++ % 16] = x;
@@ -58,7 +58,7 @@ static void put(queue *q, int x) {
 	pthread_mutex_unlock(&q->lock);
 }
 
-static int take(queue *q) {
+static int queue_take(queue *q) {
 	pthread_mutex_lock(&q->lock);
 	while (q->tail == q->head) pthread_cond_wait(&q->came, &q->lock);
 	int x = q->at[q->head++ % 16];
@@ -82,9 +82,9 @@ static void start(void *(*run)(void *)) {
 
 static void *device_by_condition(void *unused) {
 	for (;;) {
-		int job = take(&jobs);
+		int job = queue_take(&jobs);
 		work(device_ms);
-		put(&results, job);
+		queue_put(&results, job);
 	}
 	return unused;
 }
@@ -124,7 +124,7 @@ static void *device_by_pipe(void *unused) {
 static void *tokenizer(void *unused) { /* works ahead on text in memory */
 	for (int i = 0;; i++) {
 		work(40);
-		put(&results, i);
+		queue_put(&results, i);
 	}
 	return unused;
 }
@@ -132,22 +132,22 @@ static void *reader(void *unused) { /* its reads are slow */
 	for (int i = 0;; i++) {
 		read_piece(i);
 		work(5);
-		put(&results, i);
+		queue_put(&results, i);
 	}
 	return unused;
 }
 static void *decoder_reads(void *unused) {
 	for (int i = 0;; i++) {
 		read_piece(i);
-		put(&raw, i);
+		queue_put(&raw, i);
 	}
 	return unused;
 }
 static void *decoder(void *unused) { /* of what another thread reads */
 	for (;;) {
-		int i = take(&raw);
+		int i = queue_take(&raw);
 		work(40);
-		put(&results, i);
+		queue_put(&results, i);
 	}
 	return unused;
 }
@@ -172,8 +172,8 @@ static void start_condition(void) {
 }
 static void step_condition(int i) {
 	for (int k = 0; k < 6; k++) read_piece(6 * i + k), work(1);
-	put(&jobs, i);
-	take(&results);
+	queue_put(&jobs, i);
+	queue_take(&results);
 }
 static void start_semaphore(void) {
 	sem_init(&asked, 0, 0), sem_init(&answered, 0, 0);
@@ -223,7 +223,7 @@ static void step_takes(int i) {
 	char mark[64];
 	snprintf(mark, sizeof mark, "step-%d", i % 4);
 	close(open(mark, O_RDONLY | O_CREAT, 0600));
-	take(&results);
+	queue_take(&results);
 	work(10);
 }
 static void step_child(int i) {

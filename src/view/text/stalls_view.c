@@ -351,9 +351,10 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	bool predicted = answer->machine_count > 0;
-	if (table != LK_STALLS_ALL && predicted != (table == LK_STALLS_MACHINES))
-		return lk_fail(err, LK_ERR_INPUT, "--table",
-		               "machines: that goes with --model, and only that");
+	if (table != LK_STALLS_ALL && predicted != (table == LK_STALLS_MACHINES)) {
+		lk_fail(err, LK_ERR_INPUT, "--table", "with --model there is one table: machines");
+		return lk_hint(err, "leave one of the two out");
+	}
 	if (predicted && format != LK_FORMAT_TEXT) table = LK_STALLS_MACHINES;
 	if (format == LK_FORMAT_JSON)
 		return lk_write_document_part(&w, &lk_stalls_document, answer, table, err);
