@@ -39,6 +39,8 @@ RUNS = {
     "bench/shard_tables.py": ("", 'python3 bench/shard_tables.py 20 > "$OUT/t.csv" && "$P" shard "$OUT/t.csv" --gpu 8xa100-sxm-80', r"^FITS  20 tables"),
     # that a bar is missed is a matter of times: status 1
     "bench/stalls.py": ("mpicc mpirun", 'python3 bench/stalls.py --lockstep "$P" --repeats 1 --steps 12 delay || [ $? -eq 1 ]', r"recovered as interconnect"),
+    "tests/record/waits.py": ("", 'python3 tests/record/waits.py "$P" --only loop', r"^loop: step .* compute 20 reported"),
+    "tools/compiled.py": ("", 'python3 tools/compiled.py "$P"', r"^order: tau [\d.]+ over \d+ pairs"),
     "tests/answers/renew.py": ("", 'mkdir -p "$OUT/tests" && cp -r tests/answers "$OUT/tests" && ln -s "$PWD/examples" "$PWD/data" "$OUT" && cd "$OUT/tests/answers" && '
                                'sed -i "4,\\$d; s/step_time_s=[0-9.]*/step_time_s=1/" questions.csv && python3 renew.py --why "a figure was wrong" "$P"',
                                r"^[12] of 2 rows are new"),

@@ -165,7 +165,7 @@ static double check_chain(const lk_lifted *lifted, int64_t most_ns) {
 	lk_critical_chain chain;
 	lk_error err = {0};
 	double sum = 0;
-	lk_status status = lk_critical_find(lifted, most_ns, &chain, &err);
+	lk_status status = lk_critical_find(lifted, NULL, most_ns, &chain, &err);
 	if (status == LK_ERR_INPUT) return 0;
 	if (status != LK_OK || chain.length_ns > (double)most_ns) abort();
 	for (int k = 0; k < LK_CRITICALS; k++) sum += chain.ns[k];

@@ -105,14 +105,10 @@ static void prepare(trial *t, uint64_t *state, int rank) {
 	for (int j = 0; j < GATHERS; j++) t->ring.whole_size[j] = j % 2 ? 8 : 2;
 	for (int i = 0; i < t->ring.items; i++) {
 		rt_ring_item *item = &t->item[i];
-		*item = (rt_ring_item){draw(state, 1, 4),
-		                       draw(state, 1,
-		                            big                 ? 30000
-		                            : draw(state, 0, 1) ? 60
-		                                                : 3),
-		                       draw(state, 1, 4),
-		                       NULL,
-		                       {NULL}};
+		*item = (rt_ring_item){0};
+		item->outer = draw(state, 1, 4);
+		item->extent = draw(state, 1, big ? 30000 : draw(state, 0, 1) ? 60 : 3);
+		item->inner = draw(state, 1, 4);
 		size_t n = (size_t)(item->outer * item->extent * item->inner);
 		int32_t *parts = rt_ring_memory(n, 4);
 		t->ready[i] = rt_ring_memory(n, 4);

@@ -248,9 +248,6 @@ static inline int lk_model_value_dim(const lk_model *model) {
 static inline double lk_model_kv_heads(const lk_model *model, int window) {
 	return window > 0 && model->window_kv_heads > 0 ? model->window_kv_heads : model->kv_heads;
 }
-static inline double lk_model_kv_width(const lk_model *model, int window) {
-	return lk_model_kv_heads(model, window) * (model->head_dim + lk_model_value_dim(model));
-}
 /* Width of attention's input per token. */
 static inline int lk_model_attention_inputs(const lk_model *model) {
 	return model->attention_inputs > 0 ? model->attention_inputs : model->hidden;

@@ -12,9 +12,6 @@
 #include "base/text.h"
 #include "view/table/table_internal.h"
 
-const char *const lk_format_names[LK_FORMATS + 1] = {"text",  "md",     "csv", "json",
-                                                     "jsonl", "sqlite", NULL};
-
 const char *lk_bold(bool colour) {
 	return colour ? "\x1b[1m" : "";
 }

@@ -17,8 +17,6 @@ typedef enum lk_format {
 	LK_FORMAT_SQLITE,
 	LK_FORMATS,
 } lk_format;
-extern const char
-	*const lk_format_names[LK_FORMATS + 1]; /* "text", ..., NULL: choices of an option */
 
 typedef enum lk_cell_kind {
 	LK_CELL_EMPTY,
