@@ -567,6 +567,7 @@ COMPILE = {
     "program": [output("verify two.lk --program sgd", "--program second"), refused(f"check {SGD}", "--program none")],
     "schedule": [output(f"rewrite {SGD}", "--schedule fused"), refused(f"rewrite {SGD}", "--schedule none-such")],
     "sizes": [output(f"run {SGD}", "--sizes dp=3,N=5")], "set": [output(f"run {SGD}", "--set lr=0.5")], "seed": [output(f"run {SGD}", "--seed 9")],
+    "inputs": [refused(f"check {SGD}", "--inputs x.json"), tested("compile_inputs.test")],
     "field": [output(f"run {SGD}", "--field"), refused(f"check {SGD}", "--field")],
     "compare": [refused(f"check {SGD}", "--compare nowhere"), tested("compile_*.test", "../lang/*")],
     "draws": [output(f"verify {SGD}", "--draws 7"), refused(f"run {SGD}", "--draws 7")],
