@@ -63,7 +63,8 @@ enum { LC_ARGUMENTS = 7 };
 #define LC_A_TENSORS_2 LC_A_OPERAND, LC_A_OPERAND
 #define LC_A_TENSORS_3 LC_A_OPERAND, LC_A_TENSORS_2
 
-/* X(symbol, name, family, operands, arguments ...): the table of operations. */
+/* X(symbol, name, family, operands, arguments ...): the table of operations. Their places are in the
+ * hashes that files of wisdom hold: a new one comes last. */
 /* clang-format off */
 #define LC_OPS(X) \
 	X(INPUT,        "in",            LEAF,     0, LC_A_NO_CALL) \
@@ -106,22 +107,6 @@ enum { LC_ARGUMENTS = 7 };
 	X(CONV2D,       "conv2d",        CONTRACT, 2, LC_A_OPERAND, LC_A_OPERAND, LC_A_WINDOW) \
 	X(GATHER_ROWS,  "gather_rows",   ROWS,     2, LC_A_OPERAND, LC_A_OPERAND) \
 	X(ADD_ROWS,     "add_rows",      ROWS,     2, LC_A_OPERAND, LC_A_OPERAND, LC_A_COUNT) \
-	X(ATTENTION,    "attention",     ATTEND,   3, LC_A_TENSORS_3, LC_A_MASK) \
-	X(ATTENTION_LSE,"attention_lse", ATTEND,   2, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
-	X(ATTENTION_MORE, "attention_more", ATTEND, 5, LC_A_TENSORS_3, LC_A_TENSORS_2, \
-	  LC_A_MASK) \
-	X(ATTENTION_LSE_MORE, "attention_lse_more", ATTEND, 3, LC_A_TENSORS_3, \
-	  LC_A_MASK) \
-	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
-	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
-	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
-	X(SORT,         "sort",          BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
-	X(ARGSORT,      "argsort",       BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
-	X(CHOLESKY,     "cholesky",      BLOCK,    1, LC_A_OPERAND) \
-	X(QR_Q,         "qr_q",          BLOCK,    1, LC_A_OPERAND) \
-	X(QR_R,         "qr_r",          BLOCK,    1, LC_A_OPERAND) \
-	X(EIGH_VALUES,  "eigh_values",   BLOCK,    1, LC_A_OPERAND) \
-	X(EIGH_VECTORS, "eigh_vectors",  BLOCK,    1, LC_A_OPERAND) \
 	X(TRANSPOSE,    "transpose",     VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_OTHER_DIM) \
 	X(PARTS,        "parts",         VIEW,     1, LC_A_OPERAND, LC_A_DIM, LC_A_COUNT) \
 	X(JOIN,         "join",          VIEW,     1, LC_A_OPERAND, LC_A_DIM) \
@@ -150,7 +135,23 @@ enum { LC_ARGUMENTS = 7 };
 	X(PARTIAL,      "partial",       COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
 	X(SEND,         "send",          MOVE,     1, LC_A_NO_CALL) \
 	X(UPDATE,       "<-",            EFFECT,   2, LC_A_NO_CALL) \
-	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL)
+	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL) \
+	X(ATTENTION,    "attention",     ATTEND,   3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(ATTENTION_LSE,"attention_lse", ATTEND,   2, LC_A_OPERAND, LC_A_OPERAND, LC_A_MASK) \
+	X(ATTENTION_MORE, "attention_more", ATTEND, 5, LC_A_TENSORS_3, LC_A_TENSORS_2, \
+	  LC_A_MASK) \
+	X(ATTENTION_LSE_MORE, "attention_lse_more", ATTEND, 3, LC_A_TENSORS_3, \
+	  LC_A_MASK) \
+	X(ATTENTION_DQ, "attention_dq",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(ATTENTION_DK, "attention_dk",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(ATTENTION_DV, "attention_dv",  ATTEND,   6, LC_A_TENSORS_3, LC_A_TENSORS_3, LC_A_MASK) \
+	X(SORT,         "sort",          BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(ARGSORT,      "argsort",       BLOCK,    1, LC_A_OPERAND, LC_A_DIM, LC_A_REVERSE) \
+	X(CHOLESKY,     "cholesky",      BLOCK,    1, LC_A_OPERAND) \
+	X(QR_Q,         "qr_q",          BLOCK,    1, LC_A_OPERAND) \
+	X(QR_R,         "qr_r",          BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VALUES,  "eigh_values",   BLOCK,    1, LC_A_OPERAND) \
+	X(EIGH_VECTORS, "eigh_vectors",  BLOCK,    1, LC_A_OPERAND)
 /* clang-format on */
 typedef enum lc_op {
 #define LC_SYMBOL(symbol, ...) LC_##symbol,

@@ -6,8 +6,18 @@
 #include "explain/explain.h"
 #include "base/check.h"
 
-const char *const lk_stretch_causes[] = {
-	"launch", "sync", "data loading", "one-off", "allocation", "preprocessing", NULL};
+/* As the stalls are named that these stretches are of. */
+static const char *const cause_names[LK_STRETCH_CAUSES] = {
+	[LK_STRETCH_LAUNCH] = "launch",
+	[LK_STRETCH_SYNC] = "sync",
+	[LK_STRETCH_HOST + LK_HOST_LOADING] = "data loading",
+	[LK_STRETCH_HOST + LK_HOST_ONE_OFF] = "one-off",
+	[LK_STRETCH_HOST + LK_HOST_ALLOCATION] = "allocation",
+	[LK_STRETCH_HOST + LK_HOST_SAVING] = "checkpoint",
+	[LK_STRETCH_HOST + LK_HOST_COLLECTING] = "garbage collection",
+	[LK_STRETCH_HOST + LK_HOST_PREPARING] = "preprocessing",
+	[LK_STRETCH_HOST + LK_HOST_COMPUTING] = "host",
+};
 
 /* Stretches that cost less than a thousandth of the analysed time are dropped. */
 static const int64_t KEPT_PART = 1000;
@@ -20,7 +30,7 @@ static bool stretch_keep(lk_rank_work *work, int cause) {
 	lk_explain_stretch *row = lk_last(&work->stretches);
 	*row = (lk_explain_stretch){
 		.rank = work->result.rank,
-		.cause = lk_stretch_causes[cause],
+		.cause = cause_names[cause],
 		.start_ns = lk_common_ns(work->traces, work->index, stretch->start),
 		.dur_ns = stretch->end - stretch->start,
 		.lost_ns = stretch->lost_ns,
@@ -37,7 +47,8 @@ bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64
                     uint32_t call) {
 	lk_stretch *stretch = &work->open[cause];
 	uint32_t note = 0, op = 0;
-	LK_ASSERT(cause >= 0 && cause < LK_STRETCH_CAUSES && lost <= gap->end - gap->start);
+	LK_ASSERT(cause >= 0 && cause < LK_STRETCH_CAUSES && cause_names[cause]);
+	LK_ASSERT(lost <= gap->end - gap->start);
 	LK_ASSERT(!stretch->gaps || gap->start >= stretch->end);
 	if (lost <= 0) return true;
 	if (call != LK_NONE) lk_rank_place(work, call, &note, &op);

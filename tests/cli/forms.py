@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files that releases wrote are read for ever, and an answer has all keys that it had. Of every folder of FORMS, one a release, each file
 is read by the verb that takes it, and what that verb prints shows that it was; answers.json holds the keys of that release's answers, all
-of which today's have, of the same kind. With its form raised by one each file is refused.
+of which today's have, of the same kind. With its form raised each file is refused.
 Usage: forms.py PROGRAM FORMS [--answers FOLDER]; the last writes FOLDER/answers.json, as tests/data/forms/make.sh does."""
 import glob, gzip, json, os, re, shutil, subprocess, sys, tempfile
 
@@ -65,12 +65,12 @@ if len(sys.argv) > 3:
     sys.exit(None in found.values())
 
 def newer(path):
-    """The file's form raised by one, in place; False where it states none."""
+    """The file's form raised beyond any that there is, in place; False where it states none."""
     path = glob.glob(path + "/*")[0] if os.path.isdir(path) else path
     open_it = gzip.open if path.endswith(".gz") else open
     with open_it(path, "rb") as file:
         text = file.read()
-    raised, count = STATED.subn(lambda found: found[1] + (b"%d" % (int(found[2]) + 1) if found[2].isdigit() else bytes([found[2][0] + 1])), text, 1)
+    raised, count = STATED.subn(lambda found: found[1] + (b"%d" % (int(found[2]) + 90) if found[2].isdigit() else bytes([found[2][0] + 90])), text, 1)
     with open_it(path, "wb") as file:
         file.write(raised)
     return count > 0
