@@ -4,6 +4,19 @@
 set -uo pipefail
 . "$(dirname "$0")/../in_order.sh"
 
+# Of the slow files every third one, by turns from commit to commit; those that the last commit changed, and those whose script takes
+# its part by the turn itself, always.
+this_turn() { # FILE...
+	local file turn=$((LOCKSTEP_TURN)) changed
+	changed=$(cd "$root" && git diff --name-only HEAD~1 -- tests/cli 2> /dev/null)
+	for file; do
+		if [ $((turn++ % 3)) -eq 0 ] || [[ $changed == *"$(basename "$file" .test)".* ]] ||
+			grep -qs LOCKSTEP_TURN "${file%.test}.py"; then
+			echo "$file"
+		fi
+	done
+}
+
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 [ $# -ge 1 ] || { echo "usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]" >&2; exit 2; }
@@ -13,6 +26,7 @@ shift
 if [ $# -eq 0 ]; then # the slow ones first, which say in their second line that the quick check leaves them out
 	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$root"/tests/cli/*.test)
 	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$root"/tests/cli/*.test)
+	[ -z "${LOCKSTEP_TURN:-}" ] || mapfile -t slow < <(this_turn "${slow[@]}")
 	set -- "${slow[@]}" "${others[@]}"
 fi
 for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >&2; exit 2; }; done
