@@ -354,8 +354,7 @@ lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double 
 	lk_arena arena = LK_ARENA_INIT;
 	lk_parts parts;
 	lk_status status = lk_parts_find(bounder, stack, job, true, NULL, &arena, &parts, err);
-	if (status == LK_OK)
-		status = walk_with(bounder, stack, job, &parts, &arena, least_s, err);
+	if (status == LK_OK) status = walk_with(bounder, stack, job, &parts, &arena, least_s, err);
 	lk_arena_free(&arena);
 	return status;
 }

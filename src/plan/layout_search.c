@@ -304,8 +304,8 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
 	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
-	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout,
-	                                 hunt->beat[i], hunt->known[i], result, err);
+	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout, hunt->beat[i],
+	                                 hunt->known[i], result, err);
 	bounder->try_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -361,8 +361,7 @@ static double search_slowest_ps(const struct hunt *hunt) {
 static int64_t search_beat_ps(const struct hunt *hunt, int64_t rank_ps, bool tight) {
 	double beat_ps = search_slowest_ps(hunt);
 	if (rank_ps < INT64_MAX) {
-		double step_ps =
-			search_longest_ps(hunt->space, (double)rank_ps / lk_tight_factor(tight));
+		double step_ps = search_longest_ps(hunt->space, (double)rank_ps / lk_tight_factor(tight));
 		beat_ps = fmin(beat_ps, step_ps + tight); /* ranks are whole picoseconds */
 	}
 	return isfinite(beat_ps) ? (int64_t)beat_ps : 0;
@@ -628,9 +627,9 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	if (out->best_count || !out->any || out->slower) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
-	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout,
-	                                 (lk_time_to_beat){0}, (lk_step_habits){0}, &out->closest.trial,
-	                                 err);
+	lk_status status =
+		lk_layout_try(bounder, &out->closest.core, &out->closest.layout, (lk_time_to_beat){0},
+	                  (lk_step_habits){0}, &out->closest.trial, err);
 	give_worker(hunt, bounder);
 	return status;
 }

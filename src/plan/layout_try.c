@@ -53,9 +53,8 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
-	struct beating beating = {.space = bounder->space,
-	                          .beat = beat,
-	                          .least_ps = (double)layout->least_s * LK_PS_PER_S};
+	struct beating beating = {
+		.space = bounder->space, .beat = beat, .least_ps = (double)layout->least_s * LK_PS_PER_S};
 	lk_step_options options = {.bare = true,
 	                           .few = true,
 	                           .guesses = true,

@@ -58,7 +58,7 @@ typedef struct lk_step_options {
 	 * without any. NULL: give_up_ps */
 	int64_t (*give_up_at)(void *context, const lk_step *step);
 	void *give_up_context;
-	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
+	bool bare;    /* for searches: no times if it does not fit; no events, no breakdown */
 	bool guesses; /* bare, few: of a step that few micro-batches do not determine, a guess will do
 	                 if it is far beyond give_up_ps, or agrees with that of fewer: within 0.01 % */
 	lk_step_habits habits;         /* known findings */

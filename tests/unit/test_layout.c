@@ -346,8 +346,8 @@ static int check_walks(lk_bounder *bounder, const struct problem *problem,
                        const lk_cores_list *cores, uint32_t first, int count) {
 	lk_bounded all;
 	int walked = 0;
-	assert_int_equal(
-		lk_bound_cores(bounder, &cores->at[first], first, count, INFINITY, &all, NULL), LK_OK);
+	assert_int_equal(lk_bound_cores(bounder, &cores->at[first], first, count, INFINITY, &all, NULL),
+	                 LK_OK);
 	for (size_t i = 0; i < all.kept.count && walked < 40; i += 1 + all.kept.count / 40) {
 		const lk_layout *layout = &all.kept.at[i];
 		const lk_core *core = &cores->at[layout->core];
@@ -556,7 +556,8 @@ static void compare_with_everything(struct problem *problem, int number, uint64_
 		*roomy += trial->tight == 0;
 	}
 	assert_int_equal(hunt.layouts, seen);
-	if (count && number % 4 == 0 && problem->space.headroom < 0) limit_to_the_fastest(problem, all[0].ps);
+	if (count && number % 4 == 0 && problem->space.headroom < 0)
+		limit_to_the_fastest(problem, all[0].ps);
 	*simulated += hunt.simulated;
 	*cut += hunt.cut_short;
 	*layouts += seen;
@@ -576,8 +577,7 @@ static void search_finds_what_asking_everything_finds(void **state) {
 		p.request.top = 1 + (int)roll(&d, 4);
 		p.space.sampled = 1 + done % 4;
 		if (done % 2) p.space.headroom = 0.9 + 0.01 * roll(&d, 10); /* small jobs leave much free */
-		if (some)
-			compare_with_everything(&p, done++, &simulated, &cut, &layouts, &tight, &roomy);
+		if (some) compare_with_everything(&p, done++, &simulated, &cut, &layouts, &tight, &roomy);
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
 	}
