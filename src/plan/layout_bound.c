@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/stats.h"
 #include "step/step.h"
 #include "base/units.h"
 #include "model/build/build.h"
@@ -333,18 +334,17 @@ static lk_status walk_body(const lk_layer_places *lie, const lk_parts *parts, co
 	return LK_OK;
 }
 
-static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_arena *arena,
-                          double *least_s, lk_error *err) {
+/* `parts` are with contention. */
+static lk_status walk_with(lk_bounder *bounder, int stack, const lk_job *job, const lk_parts *parts,
+                           lk_arena *arena, double *least_s, lk_error *err) {
 	lk_layer_places l;
-	lk_parts parts;
 	lk_tail tail;
 	struct body one = {0};
 	LK_TRY(paired(job) ? lk_layer_places_find(bounder, job, arena, &l, err)
 	                   : lk_layer_places_split(job, arena, &l, err));
-	LK_TRY(lk_parts_find(bounder, stack, job, true, NULL, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
-	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
-	LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
+	LK_TRY(find_body(&l, parts, job, arena, &one, err));
+	LK_TRY(walk_body(&l, parts, job, arena, &one, err));
 	*least_s = layout_bound_combine(&one, &tail);
 	return LK_OK;
 }
@@ -352,9 +352,47 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
                       lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = walk_job(bounder, stack, job, &arena, least_s, err);
+	lk_parts parts;
+	lk_status status = lk_parts_find(bounder, stack, job, true, NULL, &arena, &parts, err);
+	if (status == LK_OK) status = walk_with(bounder, stack, job, &parts, &arena, least_s, err);
 	lk_arena_free(&arena);
 	return status;
+}
+
+static lk_walked_key walked_key_of(const lk_core *core, const lk_layout *layout) {
+	lk_walked_key key;
+	memset(&key, 0, sizeof key); /* compared as bytes */
+	key.core = *core;
+	key.core.split = 0;
+	key.core.first = 0;
+	key.core.vp = core->vp > 1;
+	key.recompute = layout->recompute;
+	key.some_layers = layout->recompute_layers > 0;
+	key.sp = layout->sp;
+	key.tp_overlap = layout->tp_overlap;
+	key.sharding = layout->sharding;
+	return key;
+}
+
+/* The parts of a layout with contention, which take most of the time of a walk. */
+static lk_status walked_parts(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                              const lk_job *job, const lk_parts **out, lk_error *err) {
+	const lk_walked_key key = walked_key_of(core, layout);
+	lk_walked *known = &bounder->walked[lk_hash_bytes(0, &key, sizeof key) % LK_WALKED];
+	*out = &known->parts;
+	if (memcmp(&known->key, &key, sizeof key) == 0) return LK_OK;
+	lk_arena_free(&known->arena);
+	memset(known, 0, sizeof *known);
+	LK_TRY(lk_parts_find(bounder, core->stack, job, true, NULL, &known->arena, &known->parts, err));
+	known->key = key;
+	return LK_OK;
+}
+
+static lk_status walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
+                             const lk_job *job, lk_arena *arena, double *least_s, lk_error *err) {
+	const lk_parts *parts;
+	LK_TRY(walked_parts(bounder, core, layout, job, &parts, err));
+	return walk_with(bounder, core->stack, job, parts, arena, least_s, err);
 }
 
 lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
@@ -364,7 +402,9 @@ lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layo
 	*least_s = layout->least_s;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK)
 		return LK_OK; /* refused when it is tried */
-	lk_status status = lk_walk_job(bounder, core->stack, &job, &walked_s, err);
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = walk_layout(bounder, core, layout, &job, &arena, &walked_s, err);
+	lk_arena_free(&arena);
 	*least_s = fmaxf(layout->least_s, rounded_down(walked_s));
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }

@@ -22,6 +22,10 @@ void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache 
 	*bounder = (lk_bounder){.space = space, .cache = cache};
 }
 
+void lk_bounder_end(lk_bounder *bounder) {
+	for (int i = 0; i < LK_WALKED; i++) lk_arena_free(&bounder->walked[i].arena);
+}
+
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job) {
 	if (!bounder->known[stack]) lk_profile_constants(job, &bounder->constants[stack]);
 	bounder->known[stack] = true;
@@ -35,7 +39,16 @@ struct pricer {
 	const lk_cost_sites *sites;
 	lk_cost_cache *cache;
 	bool contended; /* layers: with contention between their own operations */
+	bool alike;     /* places differ in their groups alone: they compute alike */
 };
+
+static bool compute_alike(const lk_cost_sites *sites) {
+	for (uint32_t v = 1; v < sites->count; v++)
+		if (sites->at[v].node != sites->at[0].node ||
+		    sites->at[v].oversubscription != sites->at[0].oversubscription)
+			return false;
+	return true;
+}
 
 static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job *job,
                                     struct pricer *pricer, lk_error *err) {
@@ -50,15 +63,18 @@ static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job
 		.experts_eager = job->graph_experts != LK_ON,
 		.cache = bounder->cache,
 	};
-	return lk_cost_sites_find(bounder->cache, pricer->graph, bounder->space->cluster, &options,
-	                          &pricer->sites, err);
+	LK_TRY(lk_cost_sites_find(bounder->cache, pricer->graph, bounder->space->cluster, &options,
+	                          &pricer->sites, err));
+	pricer->alike = compute_alike(pricer->sites);
+	return LK_OK;
 }
 
 /* The operation's least cost over all kinds of places. */
 static lk_cost least_cost(const struct pricer *pricer, uint32_t op) {
 	LK_ASSERT(op < pricer->graph->ops.count);
 	lk_cost least = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[0]);
-	for (uint32_t v = 1; v < pricer->sites->count; v++) {
+	bool once = pricer->alike && !lk_op_is_comm(pricer->graph->ops.kind[op]);
+	for (uint32_t v = 1; v < pricer->sites->count && !once; v++) {
 		lk_cost cost = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[v]);
 		if (cost.duration_ps < least.duration_ps) least.duration_ps = cost.duration_ps;
 		if (cost.host_ps < least.host_ps) least.host_ps = cost.host_ps;

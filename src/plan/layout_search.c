@@ -79,7 +79,7 @@ struct hunt {
 	atomic_bool any_kept, unbounded; /* some family kept a layout; some families were skipped */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
-	int64_t limit_ps[LAST_BATCH];
+	lk_time_to_beat beat[LAST_BATCH];
 	lk_step_habits known[LAST_BATCH];
 	lk_trial trials[LAST_BATCH];
 	uint32_t *heap;     /* layouts that may still matter, the least bound on top */
@@ -136,6 +136,7 @@ static void free_workers(struct hunt *hunt) {
 		hunt->out->schedule_s += bounder->walk_s;
 		hunt->out->simulate_s += bounder->try_s;
 		lk_cost_cache_free(bounder->cache);
+		lk_bounder_end(bounder);
 		free(bounder);
 	}
 }
@@ -303,8 +304,8 @@ static lk_status search_try_one(void *context, size_t i, void *result, lk_error 
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
 	const lk_layout *layout = &hunt->layouts.at[hunt->batch[i]];
-	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout,
-	                                 hunt->limit_ps[i], hunt->known[i], result, err);
+	lk_status status = lk_layout_try(bounder, &hunt->cores.at[layout->core], layout, hunt->beat[i],
+	                                 hunt->known[i], result, err);
 	bounder->try_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	return status;
@@ -355,16 +356,25 @@ static double search_slowest_ps(const struct hunt *hunt) {
 	return hunt->space->by_energy ? fmin(asked_ps, 1.1 * hunt->fastest_ps) : asked_ps;
 }
 
-/* The time that a layout of the group has to beat; 0: any. */
-static int64_t limit_of(const struct hunt *hunt, size_t group) {
-	if (hunt->request->exhaustive) return 0;
+/* The longest step that may rank no later than `rank_ps`, INT64_MAX: any, and is of interest at
+ * all. */
+static int64_t search_beat_ps(const struct hunt *hunt, int64_t rank_ps, bool tight) {
+	double beat_ps = search_slowest_ps(hunt);
+	if (rank_ps < INT64_MAX) {
+		double step_ps = search_longest_ps(hunt->space, (double)rank_ps / lk_tight_factor(tight));
+		beat_ps = fmin(beat_ps, step_ps + tight); /* ranks are whole picoseconds */
+	}
+	return isfinite(beat_ps) ? (int64_t)beat_ps : 0;
+}
+
+/* The time that a layout of the group has to beat. */
+static lk_time_to_beat time_to_beat_in(const struct hunt *hunt, size_t group) {
+	if (hunt->request->exhaustive) return (lk_time_to_beat){0};
 	bool full = hunt->top_count == hunt->top_most;
 	int64_t rank_ps = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
 	if (hunt->best_ps[group] < rank_ps) rank_ps = hunt->best_ps[group];
-	double limit_ps =
-		rank_ps < INT64_MAX ? search_longest_ps(hunt->space, (double)rank_ps) : INFINITY;
-	limit_ps = fmin(limit_ps, search_slowest_ps(hunt));
-	return isfinite(limit_ps) ? (int64_t)limit_ps : 0;
+	return (lk_time_to_beat){search_beat_ps(hunt, rank_ps, false),
+	                         search_beat_ps(hunt, rank_ps, true)};
 }
 
 /* Whether a layout can still change the answer; *last: neither it nor any later one can. */
@@ -425,7 +435,7 @@ static int search_take_batch(struct hunt *hunt, int most) {
 			behind[set_aside++] = number;
 		} else {
 			hunt->batch_of[group] = hunt->batches;
-			hunt->limit_ps[count] = limit_of(hunt, group);
+			hunt->beat[count] = time_to_beat_in(hunt, group);
 			hunt->known[count] = search_habits(hunt, layout)->habits;
 			hunt->batch[count++] = number;
 		}
@@ -617,8 +627,9 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	if (out->best_count || !out->any || out->slower) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
-	lk_status status = lk_layout_try(bounder, &out->closest.core, &out->closest.layout, 0,
-	                                 (lk_step_habits){0}, &out->closest.trial, err);
+	lk_status status =
+		lk_layout_try(bounder, &out->closest.core, &out->closest.layout, (lk_time_to_beat){0},
+	                  (lk_step_habits){0}, &out->closest.trial, err);
 	give_worker(hunt, bounder);
 	return status;
 }

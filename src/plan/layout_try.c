@@ -15,12 +15,29 @@ static bool is_tight(const lk_space *space, const lk_step *step) {
 	return use->total + lk_memory_spread(use, &space->base.model) > use->usable;
 }
 
+struct beating {
+	const lk_space *space;
+	lk_time_to_beat beat;
+	double least_ps; /* the layout's bound */
+	bool hopeless;   /* that is above the time to beat */
+};
+
+/* Memory, which is known first, says which time a layout has to beat. */
+static int64_t time_to_beat(void *context, const lk_step *step) {
+	struct beating *beating = context;
+	int64_t beat_ps =
+		is_tight(beating->space, step) ? beating->beat.tight_ps : beating->beat.roomy_ps;
+	beating->hopeless = beat_ps > 0 && beating->least_ps > (double)beat_ps;
+	return beating->hopeless ? -1 : beat_ps;
+}
+
 /* Simulate once more, with a breakdown: few layouts get this far. */
 static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
                                 const lk_step_options *bare, lk_trial *out, lk_error *err) {
 	lk_step step;
 	lk_step_options options = *bare;
 	options.bare = false;
+	options.give_up_at = NULL;
 	options.habits = out->habits;
 	lk_status status = lk_step_ask(job, bounder->space->cluster, &options, &step, err);
 	if (status == LK_OK)
@@ -30,17 +47,20 @@ static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
 }
 
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err) {
+                        lk_time_to_beat beat, lk_step_habits known, lk_trial *out, lk_error *err) {
 	lk_job job;
 	lk_step step;
 	memset(out, 0, sizeof *out);
 	out->outcome = LK_ILLEGAL;
 	if (lk_layout_job(bounder->space, core, layout, &job, NULL) != LK_OK) return LK_OK;
+	struct beating beating = {
+		.space = bounder->space, .beat = beat, .least_ps = (double)layout->least_s * LK_PS_PER_S};
 	lk_step_options options = {.bare = true,
 	                           .few = true,
 	                           .guesses = true,
 	                           .habits = known,
-	                           .give_up_ps = limit_ps,
+	                           .give_up_at = time_to_beat,
+	                           .give_up_context = &beating,
 	                           .cache = bounder->cache,
 	                           .constants = lk_bounder_constants(bounder, core->stack, &job)};
 	lk_status status = lk_step_ask(&job, bounder->space->cluster, &options, &step, err);
@@ -49,7 +69,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->usable = step.usable;
 		out->tight = is_tight(bounder->space, &step);
 		out->step_ps = out->rank_ps = step.sim.step_ps;
-		out->habits = step.habits;
+		out->habits = beating.hopeless ? known : step.habits;
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
 		else if (step.sim.gave_up) out->outcome = LK_CUT_SHORT;
 		else out->outcome = LK_SIMULATED;

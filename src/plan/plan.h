@@ -20,12 +20,13 @@
 #ifndef LK_PLAN_PLAN_H
 #define LK_PLAN_PLAN_H
 
-#include "system/cutoff.h"
+#include "base/arena.h"
 #include "base/vec.h"
 #include "lockstep/plan.h"
 #include "model/layout/schedule.h"
 #include "options/number_words.h"
 #include "step/step.h"
+#include "system/cutoff.h"
 
 enum { LK_AXIS = 64, LK_STACKS = 4, LK_WAYS = 16 };
 
@@ -188,6 +189,22 @@ typedef struct lk_held {
 	int chunk[LK_HELD_CHUNKS];
 } lk_held;
 
+enum { LK_WALKED = 128 };
+
+/* What decides the parts of a layout with contention between the operations of its layers: parts
+ * are the same whatever the split, the number of chunks and the overlap of gradients. */
+typedef struct lk_walked_key {
+	lk_core core;
+	int recompute, some_layers, sp, tp_overlap, sharding;
+} lk_walked_key;
+
+/* Parts of earlier layouts; no degrees: unused entry. */
+typedef struct lk_walked {
+	lk_walked_key key;
+	lk_parts parts;
+	lk_arena arena;
+} lk_walked;
+
 /* State that a thread of the search keeps between layouts. */
 typedef struct lk_bounder {
 	struct lk_bounder *next; /* next idle one of a search */
@@ -196,9 +213,12 @@ typedef struct lk_bounder {
 	lk_constants constants[LK_STACKS];
 	bool known[LK_STACKS];
 	lk_held held[LK_HELD_KNOWN];
+	lk_walked walked[LK_WALKED];
 	double bound_s, walk_s, try_s; /* processor time */
 } lk_bounder;
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
+/* Free what it keeps, but not the cache. */
+void lk_bounder_end(lk_bounder *bounder);
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
 /* Find the parts of a completed `job`. `contended`: forward and backward of layers with contention
@@ -284,10 +304,15 @@ typedef struct lk_hunt {
 /* Run the search. `cutoff`: ignored until a layout fits; NULL: none. */
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
                       const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* layout_try.c: simulate one layout as for all requests; if it takes longer than `limit_ps` it
- * may be cut short (0: never). `known`: findings of similar layouts. */
+/* The time that a layout has to beat, 0: any. One that is tight in memory has to be faster. */
+typedef struct lk_time_to_beat {
+	int64_t roomy_ps, tight_ps;
+} lk_time_to_beat;
+/* layout_try.c: simulate one layout as for all requests; if it is slower than the time to beat it
+ * may be cut short, and is not simulated at all if its bound says so. `known`: findings of similar
+ * layouts. */
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
-                        int64_t limit_ps, lk_step_habits known, lk_trial *out, lk_error *err);
+                        lk_time_to_beat beat, lk_step_habits known, lk_trial *out, lk_error *err);
 /* Run the tasks, by the team of the request or by threads. */
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size,
                         lk_plan_task *task, void *context, void *results, lk_error *err);

@@ -131,7 +131,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 		.straggler_count = options->straggler_count,
 		.record = out->record,
 		.record_count = out->record_count,
-		.give_up_ps = options->bare ? options->give_up_ps : 0,
+		.give_up_ps = options->bare ? out->give_up_ps : 0,
 		.unsettled = options->habits.unsettled || out->habits.unsettled,
 		.leave_lanes = leave_lanes,
 		.left_out = (uint32_t)out->left_out,
@@ -272,7 +272,11 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, options->memory_only || options->bare, out, err));
 	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));
-	return enough ? LK_OK : ask_times(job, cluster, options, out, err);
+	if (enough) return LK_OK;
+	out->give_up_ps = options->give_up_ps;
+	if (options->give_up_at) out->give_up_ps = options->give_up_at(options->give_up_context, out);
+	out->sim.gave_up = out->give_up_ps < 0;
+	return out->sim.gave_up ? LK_OK : ask_times(job, cluster, options, out, err);
 }
 
 /* Whether the end of a step of fewer micro-batches than `few`, simulated whole, is as much earlier
@@ -303,10 +307,10 @@ static bool guess_suffices(const lk_step_options *options, double *before, lk_st
 	double guess = (double)(unsettled ? sim->guess_ps : sim->step_ps), earlier = *before;
 	*before = guess;
 	if (!options->guesses || sim->gave_up || !(unsettled || sim->doubtful)) return false;
-	sim->gave_up = options->give_up_ps > 0 && guess > (1 + FAR) * (double)options->give_up_ps;
+	sim->gave_up = step->give_up_ps > 0 && guess > (1 + FAR) * (double)step->give_up_ps;
 	bool agrees = unsettled && guess > 0 && fabs(guess - earlier) <= AGREED * guess;
 	if (!sim->gave_up && !agrees) return false;
-	sim->step_ps = sim->gave_up ? options->give_up_ps : (int64_t)guess;
+	sim->step_ps = sim->gave_up ? step->give_up_ps : (int64_t)guess;
 	step->step_s = (double)sim->step_ps / LK_PS_PER_S;
 	return true;
 }

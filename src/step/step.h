@@ -36,6 +36,8 @@ typedef struct lk_step_habits {
 	bool unsettled; /* with few of its periods it did not reach a steady state */
 } lk_step_habits;
 
+typedef struct lk_step lk_step;
+
 /* How to simulate. Zero is the default: with contention, folded if that changes no time or saves
  * much. */
 typedef struct lk_step_options {
@@ -52,7 +54,11 @@ typedef struct lk_step_options {
 	bool exactly; /* few: only micro-batches whose times follow to the picosecond */
 	int64_t give_up_ps; /* bare: a longer step need not be simulated to its end; sim.gave_up reports
 	                       that. 0: none */
-	bool bare;          /* for searches: no times if it does not fit; no events, no breakdown */
+	/* bare: give_up_ps of a step whose memory is known, before its times are; negative: it gives up
+	 * without any. NULL: give_up_ps */
+	int64_t (*give_up_at)(void *context, const lk_step *step);
+	void *give_up_context;
+	bool bare;    /* for searches: no times if it does not fit; no events, no breakdown */
 	bool guesses; /* bare, few: of a step that few micro-batches do not determine, a guess will do
 	                 if it is far beyond give_up_ps, or agrees with that of fewer: within 0.01 % */
 	lk_step_habits habits;         /* known findings */
@@ -76,7 +82,7 @@ typedef struct lk_stage_use {
 	                           are equally long */
 } lk_stage_use;
 
-typedef struct lk_step {
+struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
 	int left_out;    /* omitted micro-batches, of each direction */
@@ -90,6 +96,7 @@ typedef struct lk_step {
 	uint32_t *record; /* [record_count] ranks in sim.events */
 	uint32_t record_count;
 	lk_step_habits habits;
+	int64_t give_up_ps; /* of the options, or what give_up_at said */
 	double step_s, simulation_s;
 	lk_breakdown breakdown;   /* mean over stages */
 	lk_breakdown *stage_time; /* [stages] */
@@ -97,7 +104,7 @@ typedef struct lk_step {
 	int fullest;              /* stage with the least free memory */
 	double usable;            /* bytes of its smallest device */
 	double executed_flops;    /* of all ranks */
-} lk_step;
+};
 
 /* The share of the step that waits for communication. */
 double lk_step_network_share(const lk_step *step);
