@@ -204,14 +204,33 @@ static void take_sharding(const lk_csv *csv, const int *at, lk_finetune_run *run
 
 /* ---- optimizers, attention, numbers ---- */
 
-static void take_optimizer(const char *text, lk_predict_request *request) {
+/* The month that a release names, as "2025-04"; "" where it names none. */
+static const char *month_of(const char *release) {
+	for (; *release; release++)
+		if (strncmp(release, "20", 2) == 0 && strspn(release + 2, "0123456789") == 2 &&
+		    release[4] == '-' && strspn(release + 5, "0123456789") == 2)
+			return release;
+	return "";
+}
+
+/* Whether Adam works with lists of tensors where a run states no more than Adam. ms-swift hands it
+ * to the Trainer, whose default is adamw_torch up to PyTorch 2.7, and adamw_torch_fused from 2.8 on
+ * (transformers, training_args.py), which came out in August 2025. */
+static bool lists_by_default(const lk_finetune_run *run) {
+	bool trainer = strcmp(run->stack, "ms-swift-1") == 0 || strcmp(run->stack, "ms-swift-hf") == 0;
+	const char *month = month_of(run->release);
+	return trainer && *month && strncmp(month, "2025-08", 7) <= 0;
+}
+
+static void take_optimizer(const char *text, lk_finetune_run *run) {
+	lk_predict_request *request = &run->request;
 	bool eight = strstr(text, "8bit") || strstr(text, "8-bit");
 	if (eight) request->optimizer = "adam-8bit";
 	else if (strstr(text, "4bit")) request->optimizer = "adam-4bit";
 	else if (strcmp(text, "muon") == 0) request->optimizer = "muon";
 	else if (strcmp(text, "adamw_torch") == 0) request->optimizer = "adamw_torch";
 	else if (strcmp(text, "adamw_torch_fused") == 0) request->optimizer = "adamw_torch_fused";
-	else request->optimizer = "adam";
+	else request->optimizer = lists_by_default(run) ? "adamw_torch" : "adam";
 }
 
 /* Whether nothing of what is trained is in fp32. Lightning's "true" precisions say so. Without
@@ -228,7 +247,7 @@ static void take_numbers(const lk_csv *csv, const int *at, lk_finetune_run *run)
 	const char *precision = lk_csv_field(csv, at[PRECISION]),
 			   *attention = lk_csv_field(csv, at[ATTENTION]),
 			   *recompute = lk_csv_field(csv, at[RECOMPUTE]);
-	take_optimizer(lk_csv_field(csv, at[OPTIMIZER]), request);
+	take_optimizer(lk_csv_field(csv, at[OPTIMIZER]), run);
 	if (strncmp(precision, "fp16", 4) == 0) request->dtype = "fp16";
 	else if (strstr(precision, "bf16")) request->dtype = "bf16";
 	else if (strcmp(precision, "fp8") == 0)
