@@ -441,20 +441,13 @@ static void wide_ends(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_exchanged),
-		cmocka_unit_test(activations_on_the_host),
-		cmocka_unit_test(documents_packed),
-		cmocka_unit_test(documents_apart),
-		cmocka_unit_test(weights_on_the_host),
-		cmocka_unit_test(adapters_end_prefetching),
-		cmocka_unit_test(shards_on_the_host),
-		cmocka_unit_test(gradients_by_software),
-		cmocka_unit_test(without_master_copy),
-		cmocka_unit_test(narrow_states),
-		cmocka_unit_test(losses_in_pieces),
-		cmocka_unit_test(averages),
-		cmocka_unit_test(a_teacher),
-		cmocka_unit_test(wide_ends),
+		cmocka_unit_test(heads_exchanged),     cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed),    cmocka_unit_test(documents_apart),
+		cmocka_unit_test(weights_on_the_host), cmocka_unit_test(adapters_end_prefetching),
+		cmocka_unit_test(shards_on_the_host),  cmocka_unit_test(gradients_by_software),
+		cmocka_unit_test(without_master_copy), cmocka_unit_test(narrow_states),
+		cmocka_unit_test(losses_in_pieces),    cmocka_unit_test(averages),
+		cmocka_unit_test(a_teacher),           cmocka_unit_test(wide_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
