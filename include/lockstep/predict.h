@@ -106,9 +106,11 @@ typedef struct lk_predict_request {
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
-	int eager;           /* element-wise operations one by one, as in Hugging Face's code */
-	int ragged;          /* sequences differ in length, up to `seq`, neither packed nor padded: what
+	int eager;  /* element-wise operations one by one, as in Hugging Face's code */
+	int ragged; /* sequences differ in length, up to `seq`, neither packed nor padded: what
 	                        PyTorch's allocator holds depends on their order */
+	const char *ragged_lengths; /* how long they are: "lognormal:800", "800", a file; longer ones
+	                               than `seq` are left out. NULL: evenly spread */
 	int master_weights;  /* -1: weights, and moments unless stated otherwise, only in 16 bits */
 	const char *loss;    /* which logits are held: "logits" (all), "native", "linear", "cut",
 	                        "chunked", "chunked/N" */

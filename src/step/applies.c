@@ -280,9 +280,9 @@ static const struct rule {
      "NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "
      "NCCL_NVLS_ENABLE NCCL_BUFFSIZE",
      lacks_other_gpus, false, "one GPU runs no collective", "use more GPUs, or leave it out"},
-	{"alloc-conf ragged", "", lacks_attention, true,
+	{"alloc-conf ragged ragged-lengths", "", lacks_attention, true,
      "of networks without tokens it is not simulated", leave_out},
-	{"alloc-conf ragged", "", lacks_caching, false,
+	{"alloc-conf ragged ragged-lengths", "", lacks_caching, false,
      "of Megatron-LM's stacks the allocator is not simulated", leave_out},
 	{"max-connections", "", lacks_other_gpus, false,
      "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},

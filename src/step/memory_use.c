@@ -106,6 +106,14 @@ static bool simulates_caching(const lk_job *job) {
  * the longest in each. */
 enum { ORDERS = 10, RAGGED = 8 };
 
+/* Lengths lie at the multiples of the golden ratio, modulo 1, from another start in each order:
+ * evenly among all, and each order has another sequence of records. */
+static void order_lengths(const lk_job *job, double start, double *lengths) {
+	static const double golden = 0.61803398874989485;
+	for (int i = 0; i < RAGGED; i++)
+		lengths[i] = lk_job_ragged_length(job, fmod((i + 1) * golden + start, 1));
+}
+
 /* What the allocator holds where the device has all that it asks for; where that is too much, what
  * it holds after giving back cached blocks, if that suffices. */
 static lk_status order_bytes(const lk_graph *graph, uint32_t stage, lk_reserving *how, double peak,
@@ -125,7 +133,7 @@ static lk_status order_bytes(const lk_graph *graph, uint32_t stage, lk_reserving
 /* Of several orders the answer is the middle one. */
 static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_t stage,
                                lk_stage_use *use, lk_error *err) {
-	double sizes[16], bytes[ORDERS], room = use->usable - use->context - use->nccl;
+	double sizes[16], lengths[RAGGED], bytes[ORDERS], room = use->usable - use->context - use->nccl;
 	bool ragged = job->ragged == LK_ON;
 	lk_reserving how = {
 		.sizes = sizes,
@@ -137,6 +145,7 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 	                    : ragged    ? 1
 	                                : 2,
 		.ragged = ragged ? RAGGED : 0,
+		.lengths = lengths,
 	};
 	lk_alloc_conf conf;
 	LK_TRY(lk_alloc_conf_read(job->alloc_conf, "PYTORCH_CUDA_ALLOC_CONF", &conf, err));
@@ -145,7 +154,7 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 	                             .roundup_power2_divisions = (uint32_t)conf.roundup_divisions};
 	int orders = ragged ? ORDERS : 1;
 	for (int i = 0; i < orders; i++) {
-		how.order = (double)i / orders;
+		order_lengths(job, (double)i / orders, lengths);
 		LK_TRY(order_bytes(graph, stage, &how, use->walk.peak, room, &bytes[i], err));
 		if (ragged) use->orders++, use->orders_fit += bytes[i] <= room;
 	}

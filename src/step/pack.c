@@ -1,5 +1,6 @@
-/* pack.c: documents of given lengths packed into sequences of a job's length: the share of all
- * pairs within documents, and its spread. */
+/* pack.c: documents of given lengths. Packed into sequences of a job's length: the share of all
+ * pairs within documents, and its spread. As sequences of their own: the median of their lengths,
+ * and how far these spread. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@ enum {
 };
 
 /* "lognormal:800", "800", or a file with one length a line. */
-static lk_status read_documents(const char *text, double *lengths, size_t count, lk_error *err) {
+static lk_status read_documents(const char *option, const char *text, double *lengths, size_t count,
+                                lk_error *err) {
 	const char *colon = strchr(text, ':'), *mean = colon ? colon + 1 : text;
 	int kind = colon ? -1 : LK_LENGTHS_LOGNORMAL;
 	for (int i = 0; colon && lk_length_kind_names[i]; i++)
@@ -25,7 +27,7 @@ static lk_status read_documents(const char *text, double *lengths, size_t count,
 	double tokens = strtod(mean, &end);
 	if (kind < 0 || end == mean || *end) return lk_lengths_read(text, count, lengths, err);
 	if (!(tokens >= 1 && tokens <= 1e9)) {
-		lk_fail(err, LK_ERR_INPUT, "--pack", "documents of %g tokens", tokens);
+		lk_fail(err, LK_ERR_INPUT, option, "documents of %g tokens", tokens);
 		return lk_hint(err, "give a mean of 1 to 1e9 tokens");
 	}
 	lk_lengths_spread((lk_length_kind)kind, tokens, 0, 1, count, lengths);
@@ -50,16 +52,41 @@ static void pack_documents(const double *lengths, size_t count, lk_job *job) {
 	job->pack_spread = sqrt(fmax(0, squares / sequences - job->pack_share * job->pack_share));
 }
 
-lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err) {
+/* Lengths as a law of two numbers: mean and deviation of their logarithms. */
+static void spread_documents(const double *lengths, size_t count, lk_job *job) {
+	double sum = 0, squares = 0;
+	for (size_t i = 0; i < count; i++) sum += log(lengths[i]);
+	double mean = sum / (double)count;
+	for (size_t i = 0; i < count; i++) squares += pow(log(lengths[i]) - mean, 2);
+	job->ragged_median = exp(mean), job->ragged_spread = sqrt(squares / (double)count);
+}
+
+typedef void take_documents(const double *lengths, size_t count, lk_job *job);
+
+static lk_status request_documents(const char *option, const char *text, take_documents *take,
+                                   lk_job *job, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	if (!text) return LK_OK;
 	if (job->seq <= 0) {
-		lk_fail(err, LK_ERR_INPUT, "--pack", "nothing states how long a packed sequence is");
+		lk_fail(err, LK_ERR_INPUT, option, "nothing states how long a sequence may be");
 		return lk_hint(err, "give --seq with it");
 	}
 	double *lengths = LK_ARRAY(&arena, double, PACK_DOCUMENTS);
-	lk_status status = lengths ? read_documents(text, lengths, PACK_DOCUMENTS, err) : lk_oom(err);
-	if (status == LK_OK) pack_documents(lengths, PACK_DOCUMENTS, job);
+	lk_status status =
+		lengths ? read_documents(option, text, lengths, PACK_DOCUMENTS, err) : lk_oom(err);
+	if (status == LK_OK) take(lengths, PACK_DOCUMENTS, job);
 	lk_arena_free(&arena);
 	return status;
+}
+
+lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err) {
+	return text ? request_documents("--pack", text, pack_documents, job, err) : LK_OK;
+}
+
+lk_status lk_request_ragged(const char *text, lk_job *job, lk_error *err) {
+	static const char option[] = "--ragged-lengths";
+	if (!text) return LK_OK;
+	LK_TRY(request_documents(option, text, spread_documents, job, err));
+	if (lk_job_ragged_kept(job) >= 1e-6) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "hardly a sequence is as short as --seq %d", job->seq);
+	return lk_hint(err, "give a larger --seq, or shorter lengths");
 }

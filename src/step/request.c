@@ -294,6 +294,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(lk_request_take_layout(request, &out->job, err));
 	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
 	LK_TRY(lk_request_pack(request->pack, &out->job, err));
+	LK_TRY(lk_request_ragged(request->ragged_lengths, &out->job, err));
 	bool refers = lk_objective_of(out->job.objective)->reference > 0;
 	if (refers && lk_request_objective(request) == out->job.objective)
 		LK_TRY(lk_job_check_reference(&out->job, err));

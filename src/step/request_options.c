@@ -306,6 +306,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	job->compile |= request->compile;
 	take_switch(&job->eager, request->eager);
 	if (request->pack) job->ragged = LK_OFF;
+	if (request->ragged_lengths) job->ragged = LK_ON;
 	take_switch(&job->ragged, request->ragged);
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	if (request->alloc_conf) lk_copy(job->alloc_conf, sizeof job->alloc_conf, request->alloc_conf);

@@ -222,6 +222,8 @@ void lk_request_state_numbers(const lk_job *job, lk_predict_request *request);
 /* pack.c: --pack: set the job's shares for documents packed into its sequences. LK_ERR_INPUT,
  * LK_ERR_IO: about the text or file. */
 lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err);
+/* --ragged-lengths: set the median and spread of the lengths of its sequences; errors likewise. */
+lk_status lk_request_ragged(const char *text, lk_job *job, lk_error *err);
 /* Read the request before the job is completed: unstated fields stay open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);

@@ -36,6 +36,7 @@ enum {
 	MBS,
 	ACCUMULATION,
 	SEQ_MEANS,
+	PACKING,
 	ATTENTION,
 	RECOMPUTE,
 	OPTIMIZER,
@@ -72,6 +73,7 @@ static const char *const columns[COLUMNS] = {
 	"mbs",
 	"grad_accum",
 	"seq_means",
+	"packing",
 	"attention",
 	"recompute",
 	"optimizer",
@@ -204,14 +206,33 @@ static void take_sharding(const lk_csv *csv, const int *at, lk_finetune_run *run
 
 /* ---- optimizers, attention, numbers ---- */
 
-static void take_optimizer(const char *text, lk_predict_request *request) {
+/* The month that a release names, as "2025-04"; "" where it names none. */
+static const char *month_of(const char *release) {
+	for (; *release; release++)
+		if (strncmp(release, "20", 2) == 0 && strspn(release + 2, "0123456789") == 2 &&
+		    release[4] == '-' && strspn(release + 5, "0123456789") == 2)
+			return release;
+	return "";
+}
+
+/* Whether Adam works with lists of tensors where a run states no more than Adam. ms-swift hands it
+ * to the Trainer, whose default is adamw_torch up to PyTorch 2.7, and adamw_torch_fused from 2.8 on
+ * (transformers, training_args.py), which came out in August 2025. */
+static bool lists_by_default(const lk_finetune_run *run) {
+	bool trainer = strcmp(run->stack, "ms-swift-1") == 0 || strcmp(run->stack, "ms-swift-hf") == 0;
+	const char *month = month_of(run->release);
+	return trainer && *month && strncmp(month, "2025-08", 7) <= 0;
+}
+
+static void take_optimizer(const char *text, lk_finetune_run *run) {
+	lk_predict_request *request = &run->request;
 	bool eight = strstr(text, "8bit") || strstr(text, "8-bit");
 	if (eight) request->optimizer = "adam-8bit";
 	else if (strstr(text, "4bit")) request->optimizer = "adam-4bit";
 	else if (strcmp(text, "muon") == 0) request->optimizer = "muon";
 	else if (strcmp(text, "adamw_torch") == 0) request->optimizer = "adamw_torch";
 	else if (strcmp(text, "adamw_torch_fused") == 0) request->optimizer = "adamw_torch_fused";
-	else request->optimizer = "adam";
+	else request->optimizer = lists_by_default(run) ? "adamw_torch" : "adam";
 }
 
 /* Whether nothing of what is trained is in fp32. Lightning's "true" precisions say so. Without
@@ -228,7 +249,7 @@ static void take_numbers(const lk_csv *csv, const int *at, lk_finetune_run *run)
 	const char *precision = lk_csv_field(csv, at[PRECISION]),
 			   *attention = lk_csv_field(csv, at[ATTENTION]),
 			   *recompute = lk_csv_field(csv, at[RECOMPUTE]);
-	take_optimizer(lk_csv_field(csv, at[OPTIMIZER]), request);
+	take_optimizer(lk_csv_field(csv, at[OPTIMIZER]), run);
 	if (strncmp(precision, "fp16", 4) == 0) request->dtype = "fp16";
 	else if (strstr(precision, "bf16")) request->dtype = "bf16";
 	else if (strcmp(precision, "fp8") == 0)
@@ -333,6 +354,13 @@ static void take_switches(const lk_csv *csv, const int *at, lk_finetune_run *run
 
 /* ---- layout ---- */
 
+/* ms-swift packs by the length of a sample, which is that of both sequences of a pair together
+ * (template/base.py). */
+static bool packs_pairs(const lk_csv *csv, const int *at, const lk_finetune_run *run) {
+	return run->doubled && finetune_is(csv, at, PACKING, "1") &&
+	       strncmp(run->stack, "ms-swift-", 9) == 0;
+}
+
 static void finetune_take_layout(const lk_csv *csv, const int *at, lk_finetune_run *run) {
 	lk_predict_request *request = &run->request;
 	int pairs = run->doubled ? 2 : 1;
@@ -344,7 +372,7 @@ static void finetune_take_layout(const lk_csv *csv, const int *at, lk_finetune_r
 	if (request->ep > 1) request->etp = 1;
 	request->gpus = finetune_whole(csv, at, GPUS, 0);
 	request->mbs = pairs * finetune_whole(csv, at, MBS, 1);
-	request->seq = finetune_whole(csv, at, SEQ, 0);
+	request->seq = finetune_whole(csv, at, SEQ, 0) / (packs_pairs(csv, at, run) ? 2 : 1);
 	int ranks = request->tp * request->pp * request->cp;
 	double replicas = request->gpus / fmax(1, ranks),
 		   samples = replicas * request->mbs * finetune_whole(csv, at, ACCUMULATION, 1);
@@ -392,7 +420,22 @@ static lk_status finetune_take_machine(lk_arena *arena, const lk_csv *csv, const
 
 /* ---- what was measured ---- */
 
-static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run) {
+/* A note that states how long the samples are: "lengths of the data set 3234 +- 2548 tokens". Those
+ * above the limit are left out: at full length, what ms-swift-1 says it computed would be above the
+ * GPU's peak. */
+static lk_status take_lengths(lk_arena *arena, const lk_csv *csv, const int *at,
+                              lk_finetune_run *run, lk_error *err) {
+	static const char stated[] = "lengths of the data set ";
+	const char *note = strstr(lk_csv_field(csv, at[NOTE]), stated), *end;
+	if (!note) return LK_OK;
+	double mean = lk_read_real(note + sizeof stated - 1, &end);
+	if (!(mean >= 1)) return LK_OK;
+	run->request.ragged_lengths = lk_arena_printf(arena, "lognormal:%g", mean);
+	return run->request.ragged_lengths ? LK_OK : lk_oom(err);
+}
+
+static lk_status take_measured(lk_arena *arena, const lk_csv *csv, const int *at,
+                               lk_finetune_run *run, lk_error *err) {
 	double out = finetune_number(csv, at, OUT_OF_MEMORY), tokens = finetune_number(csv, at, TOKENS);
 	const lk_predict_request *request = &run->request;
 	run->reserved = run->device = NAN;
@@ -408,7 +451,10 @@ static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run
 	if (isnan(out) || !run->names_gpu) run->verdict = LK_RUN_UNSTATED;
 	run->at_most = finetune_is(csv, at, SEQ_MEANS, "limit");
 	bool differ = run->at_most || finetune_is(csv, at, SEQ_MEANS, "longest");
-	if (differ && strcmp(run->stack, "ms-swift-megatron") != 0) run->request.ragged = 1;
+	if (differ && strcmp(run->stack, "ms-swift-megatron") != 0) {
+		run->request.ragged = 1;
+		LK_TRY(take_lengths(arena, csv, at, run, err));
+	}
 	run->seconds = NAN;
 	if (run->names_gpu && finetune_is(csv, at, TIME_VALID, "1")) {
 		run->seconds = finetune_number(csv, at, STEP);
@@ -421,6 +467,7 @@ static void take_measured(const lk_csv *csv, const int *at, lk_finetune_run *run
 	if (run->of_batch) context += sizeof batch - 1;
 	run->longest = lk_read_real(context, &end);
 	if (end == context || *end != '\0') run->longest = NAN;
+	return LK_OK;
 }
 
 static const char *finetune_kept(struct finetune_reading *reading, const lk_csv *csv, const int *at,
@@ -455,8 +502,7 @@ static lk_status finetune_read_row(void *context, const lk_csv *csv, const int *
 	take_switches(csv, at, run);
 	finetune_take_layout(csv, at, run);
 	LK_TRY(finetune_take_machine(reading->arena, csv, at, run, err));
-	take_measured(csv, at, run);
-	return LK_OK;
+	return take_measured(reading->arena, csv, at, run, err);
 }
 
 lk_status lk_finetune_read(lk_arena *arena, lk_stream *in, lk_finetune_runs *out, lk_error *err) {

@@ -101,6 +101,39 @@ static void documents_packed(void **state) {
 	near(lk_job_pack_busiest(&packed) * .9, 1); /* never more pairs than there are */
 }
 
+/* The normal distribution function, by Simpson's rule. */
+static double normal_below(double x) {
+	enum { STEPS = 2000 };
+	double from = -12, width = (x - from) / STEPS, sum = 0;
+	for (int i = 0; i <= STEPS; i++) {
+		double at = from + i * width, weight = i == 0 || i == STEPS ? 1 : i % 2 ? 4 : 2;
+		sum += weight * exp(-at * at / 2);
+	}
+	return sum * width / 3 / sqrt(2 * acos(-1));
+}
+
+/* Of sequences at most as long as `seq`, the stated share is shorter than the length given for it;
+ * without a law lengths lie evenly, without a spread all are equal. */
+static void documents_apart(void **state) {
+	(void)state;
+	lk_job job = small_llama();
+	near(lk_job_ragged_length(&job, .3), .3);
+	for (int i = 1; i < 10; i++) {
+		job.ragged_median = job.seq * i / 5.0, job.ragged_spread = .2 * i;
+		double room = log(job.seq / job.ragged_median) / job.ragged_spread;
+		near(lk_job_ragged_kept(&job), normal_below(room));
+		for (double share = .05; share < 1; share += .1) {
+			double length = lk_job_ragged_length(&job, share) * job.seq;
+			near(normal_below(log(length / job.ragged_median) / job.ragged_spread),
+			     share * normal_below(room));
+		}
+	}
+	job.ragged_median = job.seq / 4.0, job.ragged_spread = 0;
+	near(lk_job_ragged_length(&job, .9), .25);
+	job.ragged_median = 2.0 * job.seq;
+	assert_true(lk_job_ragged_kept(&job) == 0);
+}
+
 static bool gathers_beside(const lk_graph *graph, uint32_t op, const void *name) {
 	return has_name(graph, op, name) && !(graph->ops.join[op] & LK_JOIN(LK_STREAM_COMPUTE));
 }
@@ -408,19 +441,13 @@ static void wide_ends(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_exchanged),
-		cmocka_unit_test(activations_on_the_host),
-		cmocka_unit_test(documents_packed),
-		cmocka_unit_test(weights_on_the_host),
-		cmocka_unit_test(adapters_end_prefetching),
-		cmocka_unit_test(shards_on_the_host),
-		cmocka_unit_test(gradients_by_software),
-		cmocka_unit_test(without_master_copy),
-		cmocka_unit_test(narrow_states),
-		cmocka_unit_test(losses_in_pieces),
-		cmocka_unit_test(averages),
-		cmocka_unit_test(a_teacher),
-		cmocka_unit_test(wide_ends),
+		cmocka_unit_test(heads_exchanged),     cmocka_unit_test(activations_on_the_host),
+		cmocka_unit_test(documents_packed),    cmocka_unit_test(documents_apart),
+		cmocka_unit_test(weights_on_the_host), cmocka_unit_test(adapters_end_prefetching),
+		cmocka_unit_test(shards_on_the_host),  cmocka_unit_test(gradients_by_software),
+		cmocka_unit_test(without_master_copy), cmocka_unit_test(narrow_states),
+		cmocka_unit_test(losses_in_pieces),    cmocka_unit_test(averages),
+		cmocka_unit_test(a_teacher),           cmocka_unit_test(wide_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,6 +311,8 @@ const lk_field lk_job_fields[] = {
 	{BOOL(compile), JOB},
 	{SWITCH(eager), JOB},
 	{SWITCH(ragged), JOB},
+	{REAL(ragged_median), JOB},
+	{REAL(ragged_spread), JOB},
 	{INT(max_connections), JOB},
 	{FIELD("alloc_conf", TEXT, alloc_conf), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},

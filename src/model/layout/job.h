@@ -181,6 +181,8 @@ typedef struct lk_job {
 	bool compile;           /* torch.compile: element-wise operations are fused */
 	lk_switch ragged;       /* sequences differ in length, up to `seq`, neither packed nor padded;
 	                           default off */
+	double ragged_median, ragged_spread; /* their median in tokens and the deviation of ln, before
+	                                        those longer than `seq` are left out; 0: evenly spread */
 	lk_switch eager;       /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
 	int max_connections;   /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
@@ -288,6 +290,10 @@ const char *lk_job_pack_lacks(const lk_job *job);
  * packing. */
 double lk_job_pack_share(const lk_job *job);
 double lk_job_pack_busiest(const lk_job *job);
+/* Of sequences of differing lengths (log-normal): the share that is at most `seq` long; and the
+ * length, in (0, 1] of `seq`, below which `share` of these lie. */
+double lk_job_ragged_kept(const lk_job *job);
+double lk_job_ragged_length(const lk_job *job, double share);
 
 /* Whether a layer computes in bf16 while others compute in 8 or 4 bits. */
 static inline bool lk_job_is_wide(const lk_job *job, int layer) {

@@ -491,6 +491,16 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 }
 
 static lk_status check_ragged(const lk_job *job, lk_error *err) {
+	bool lengths = job->ragged_median >= 0 && job->ragged_median <= 1e9 &&
+	               job->ragged_spread >= 0 && job->ragged_spread <= 100;
+	if (!lengths)
+		return lk_fail(err, LK_ERR_INPUT, "--ragged-lengths", "a median of %g tokens, spread by %g",
+		               job->ragged_median, job->ragged_spread);
+	if (job->ragged != LK_ON && job->ragged_median > 0) {
+		lk_fail(err, LK_ERR_INPUT, "--ragged-lengths",
+		        "with --no-ragged all sequences are equally long");
+		return lk_hint(err, "leave out one of the two");
+	}
 	if (job->ragged != LK_ON || !(job->pack_share > 0)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--ragged", "packed sequences are all equally long");
 	return lk_hint(err, "leave out --ragged or --pack");

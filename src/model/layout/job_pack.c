@@ -1,6 +1,6 @@
-/* job_pack.c: sequences of several documents that attend only within themselves: the share of all
+/* job_pack.c: lengths of documents. Sequences of several documents that attend only within themselves: the share of all
  * pairs that remains on the data-parallel rank that has the most in a step (--pack,
- * docs/method/step.md). */
+ * docs/method/step.md). Documents that are sequences of their own (--ragged): how long they are. */
 #include <math.h>
 
 #include "base/stats.h"
@@ -27,4 +27,18 @@ double lk_job_pack_busiest(const lk_job *job) {
 
 double lk_job_pack_share(const lk_job *job) {
 	return job->pack_share > 0 ? job->pack_share : 1;
+}
+
+double lk_job_ragged_kept(const lk_job *job) {
+	if (!(job->ragged_spread > 0)) return job->ragged_median <= job->seq ? 1 : 0;
+	double room = log(job->seq / job->ragged_median) / job->ragged_spread;
+	return 0.5 * erfc(-room * sqrt(0.5));
+}
+
+double lk_job_ragged_length(const lk_job *job, double share) {
+	if (!(job->ragged_median > 0)) return share;
+	double deviations =
+		job->ragged_spread > 0 ? lk_normal_quantile(share * lk_job_ragged_kept(job)) : 0;
+	double length = job->ragged_median * exp(job->ragged_spread * deviations);
+	return fmin(1, fmax(1, length) / job->seq);
 }

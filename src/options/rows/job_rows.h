@@ -174,10 +174,13 @@
 	SWITCH("eager", JOB(eager), \
 	 "element-wise operations run one by one, as Hugging Face's transformers writes them (default " \
 	 "with --stack ddp, fsdp and deepspeed); --no-eager: Liger's kernels")
-#define RAGGED_ROW \
-	SWITCH("ragged", JOB(ragged), \
+#define RAGGED_ROWS \
+	{SWITCH("ragged", JOB(ragged), \
 	 "sequences differ in length, up to --seq, neither packed nor padded: memory depends on " \
-	 "their order, and ten are tried")
+	 "their order, and ten are tried")}, \
+	{TEXT("ragged-lengths", JOB(ragged_lengths), "KIND:TOKENS|FILE", \
+	 "how long they are, as with --pack; those longer than --seq are left out. Default: evenly " \
+	 "spread"), LISTED}
 #define ATTENTION_ROW \
 	TEXT("attention", JOB(attention), "KERNEL", \
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused"), LISTED

@@ -24,7 +24,7 @@ static const lk_option options[] = {
 	 "global batch size, sequences; default, of a language model: at most 4 Mi tokens")},
 	{SEQUENCE_ROW},
 	{PACK_ROW},
-	{RAGGED_ROW},
+	RAGGED_ROWS,
 	{DTYPE_ROW("fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4")},
 	{TASK_ROW("pretrain, sft or lora; grpo, dapo, ppo or distill: a step "
 	 "of post-training, whose GPUs are divided between engines and training")},

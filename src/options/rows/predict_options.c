@@ -30,7 +30,7 @@ static const lk_option options[] = {
 	{GLOBAL_BATCH_ROW("global batch size, sequences")},
 	{SEQUENCE_ROW},
 	{PACK_ROW},
-	{RAGGED_ROW},
+	RAGGED_ROWS,
 	{TEXT("schedule", schedule, "NAME",
 	 "pipeline schedule: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
 	 "dualpipe, dualpipev"), SWEPT},

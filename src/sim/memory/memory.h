@@ -35,7 +35,7 @@ typedef struct lk_reserving {
 	double vocab;     /* columns of logits, which are counted where they are kept */
 	int microbatches; /* of a step, the first ones, which decide */
 	int ragged;       /* so many micro-batches are shorter than the last ones; 0: all are equal */
-	double order;     /* in [0, 1): which lengths they have, in which order */
+	const double *lengths; /* of these, in [0, 1] of the longest */
 } lk_reserving;
 
 /* The most bytes held. LK_ALLOCATED_NOTHING: they do not suffice. */

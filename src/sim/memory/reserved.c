@@ -16,8 +16,7 @@
  *
  * Sequences that are neither packed nor padded have other lengths in each micro-batch. What a
  * token needs is then scaled: blocks that a shorter one left behind are too small for the next, and
- * stay. Lengths are the multiples of the golden ratio, modulo 1, from `order` on: they lie evenly,
- * and each order has another sequence of records. The longest comes last. */
+ * stay. The longest comes last. */
 #include <math.h>
 #include <string.h>
 
@@ -203,9 +202,8 @@ static void walk_block(reserving *walk, const lk_block *block) {
 
 /* Length of the micro-batch of a step; the optimizer's step has none. */
 static double length_of(const lk_reserving *how, int step, int microbatch) {
-	static const double golden = 0.61803398874989485;
 	int n = step * how->microbatches + (microbatch > 0 ? microbatch : 0);
-	return n < how->ragged ? fmod((n + 1) * golden + how->order, 1) : 1;
+	return n < how->ragged ? how->lengths[n] : 1;
 }
 
 /* Two steps, or as many as hold the shorter micro-batches and one with the longest. */
