@@ -1,7 +1,6 @@
-"""Loaded by Python before the program. In runs of `lockstep stalls` it marks the steps of torch's DataLoader and the ranges of
-record_function, gives its
-first batches again and again where that is asked, and, in the runs without communication, leaves out what
-torch.distributed would send. In runs as an emulated rank it brings in lockstep_c10d.
+"""Loaded by Python before the program. In runs of `lockstep stalls` it marks the steps of torch's DataLoader and the ranges
+of record_function, gives the loader's first batches again and again where that is asked, and, in the runs without
+communication, leaves out what torch.distributed would send. In runs as an emulated rank it brings in lockstep_c10d.
 
 LOCKSTEP_LOADER_MARK=FILE    opened and closed before each batch is asked for: the recording's step marker
 LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as it is
