@@ -1,4 +1,4 @@
-/* mark.h: name a part of a program's work, so that `lockstep stalls` reports it as a part of its own.
+/* mark.h: name a part of a program's work, which `lockstep stalls` then reports on its own.
  *
  *     #include <lockstep/mark.h>
  *
@@ -8,11 +8,11 @@
  *
  *     { LOCKSTEP_MARK("compress"); compress(gradients); }     ends with the block (gcc, clang)
  *
- * Marks nest; time belongs to the innermost mark of its thread. Nothing is linked: the functions are
- * those of the recorder, where `lockstep record` or `lockstep stalls` has loaded it. Otherwise each
- * call is a load and a branch. With glibc before 2.34 the program needs -ldl.
+ * Marks nest; time belongs to the innermost mark of its thread. Nothing is linked: the functions
+ * are those of the recorder, where `lockstep record` or `lockstep stalls` has loaded it. Otherwise
+ * each call is a load and a branch. With glibc before 2.34 the program needs -ldl.
  *
- * Any thread may call them, at any time; there are no errors. `name` is copied; NULL counts as "". */
+ * Any thread may call them, at any time; there are no errors. `name` is copied; NULL is "". */
 #ifndef LOCKSTEP_MARK_H
 #define LOCKSTEP_MARK_H
 

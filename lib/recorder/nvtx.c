@@ -1,8 +1,8 @@
 /* nvtx.c: ranges of NVTX as marks.
  *
- * NVTX lies in the program itself (NVTX 3: headers alone) or in libnvToolsExt (NVTX 2). Either loads
- * the library that NVTX_INJECTION64_PATH names, here this one, and hands it tables of pointers to
- * functions, to be filled in (nvtxDetail/nvtxTypes.h, nvToolsExt.h of NVIDIA/NVTX). Each domain has
+ * NVTX lies in the program itself (NVTX 3: headers alone) or in libnvToolsExt (NVTX 2). Either
+ * loads the library that NVTX_INJECTION64_PATH names, here this one, and hands it tables of
+ * pointers to functions, to be filled in (nvtxDetail/nvtxTypes.h, nvToolsExt.h of NVIDIA/NVTX). Each domain has
  * ranges of its own, which nest in each thread. Ranges that another thread may end (RangeStart) are
  * left out, as are marks of one moment. */
 #include "recorder/recorder.h"
@@ -45,7 +45,7 @@ static const char *narrow_text(const wchar_t *wide, nvtx_text out) {
 			out[n++] = (char)c;
 			continue;
 		}
-		int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+		int more = 1 + (c >= 0x800) + (c >= 0x10000); /* bytes after the first */
 		static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
 		out[n++] = (char)(first[more] | (c >> 6 * more & 0x3f));
 		while (more-- > 0) out[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));

@@ -81,7 +81,7 @@ typedef enum lk_record_kind {
 	                        thread */
 	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
 	                    */
-	LK_RECORD_MARK, /* the program names what its thread works on; object: lk_mark_part; bytes: the
+	LK_RECORD_MARK,  /* the program names what its thread works on; object: lk_mark_part; bytes: the
 	                   domain in which marks nest; text: the name */
 	LK_RECORD_KINDS,
 } lk_record_kind;

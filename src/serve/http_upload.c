@@ -158,7 +158,8 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	if (upload->form && lk_mhd.destroy_post_processor(upload->form) != MHD_YES && !upload->status)
 		fail_upload(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
-	bool needs_files = exchange->route->kind != LK_ASK_STALLS; /* networks on machines: questions.c */
+	bool needs_files =
+		exchange->route->kind != LK_ASK_STALLS; /* networks on machines: questions.c */
 	if (!upload->status && needs_files && upload->names.count == 0)
 		fail_upload(upload, 400, lk_question_name(exchange->route->kind), "no file was sent",
 		            wanted_files(exchange->route->kind));

@@ -50,8 +50,9 @@ static const char *stalls_check_ranks(const lk_stalls_answer *answer) {
 static const char *stalls_check_marks(const lk_stalls_answer *answer) {
 	for (int i = 0; i < answer->mark_count; i++) {
 		const lk_stalls_mark *mark = &answer->marks[i];
-		const double seconds[] = {mark->code,    mark->most,          mark->preparation, mark->fetch,
-		                          mark->writing, mark->communication, mark->preempted};
+		const double seconds[] = {mark->code,     mark->most,    mark->preparation,
+		                          mark->fetch,    mark->writing, mark->communication,
+		                          mark->preempted};
 		for (size_t k = 0; k < sizeof seconds / sizeof *seconds; k++)
 			LK_HOLDS(lk_is_time(seconds[k]));
 		LK_HOLDS(mark->code <= mark->most);

@@ -541,7 +541,7 @@ static lk_estimate part_difference(const lk_fit *fit, const struct comm_shares *
 		const lk_stalls_part *part = &out->parts[kinds[i]];
 		share[i] = fitted_kind(kinds[i]) == COMMUNICATION ? shares->of[kinds[i]] : 1;
 		apart |= fitted_kind(kinds[i]) == FITTED || kinds[i] == LK_STALL_FETCH ||
-				 (kinds[i] == LK_STALL_COMPUTE && out->part_count > LK_STALL_KINDS);
+		         (kinds[i] == LK_STALL_COMPUTE && out->part_count > LK_STALL_KINDS);
 		e[i] = (lk_estimate){part->seconds, part->low, part->high};
 	}
 	if (isnan(e[1].mean)) return (lk_estimate){NAN, NAN, NAN};
@@ -567,8 +567,7 @@ static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *s
 	bool apart = isnan(d.low)
 	                 ? out->parts[first].seconds > lk_stalls_known(out->parts[second].seconds)
 	                 : d.low > 0;
-	out->lead = (lk_stalls_lead){
-		first, second, d.low, d.high, apart ? NAN : needed, apart};
+	out->lead = (lk_stalls_lead){first, second, d.low, d.high, apart ? NAN : needed, apart};
 }
 
 static void describe_drift(const lk_fit *fit, int configurations, lk_stalls_answer *out) {

@@ -1,10 +1,10 @@
 /* stalls_marks.c: marks of the program as parts of the step.
  *
- * A mark's part is the typical rank's code in it, which is taken out of compute: both are of the same
- * rank, so that the parts still sum to the step. What that rank waits for in a mark stays with its
- * cause, as does what other ranks take longer (imbalance); the table of marks has it. Preparation by
- * the step's own thread may lie in a mark that also holds its reads: so marks together take at most
- * what compute has. */
+ * A mark's part is the typical rank's code in it, which is taken out of compute: both are of the
+ * same rank, so that the parts still sum to the step. What that rank waits for in a mark stays with
+ * its cause, as does what other ranks take longer (imbalance); the table of marks has it.
+ * Preparation by the step's own thread may lie in a mark that also holds its reads: so marks
+ * together take at most what compute has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +62,8 @@ static void find_codes(const lk_stalls_times *const *runs, int count, const lk_s
                        const char *name, double *out) {
 	for (int k = 0; k < count; k++) {
 		const lk_stalls_marks *marks = &runs[k]->marks;
-		out[k] = isnan(runs[k]->step) ? NAN : name ? code_in_mark(marks, name) : 0;
+		out[k] = name ? code_in_mark(marks, name) : 0;
+		if (isnan(runs[k]->step)) out[k] = NAN;
 		for (int i = 0; !name && i < marks->count; i++) out[k] += marks->at[i].code;
 		for (int p = LK_STALL_KINDS; !name && p < parts->part_count; p++)
 			out[k] -= code_in_mark(marks, parts->parts[p].name);

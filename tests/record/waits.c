@@ -2,8 +2,8 @@
  *
  *     waits PROGRAM STEPS     reads the file "data"
  *
- * Two name parts of their work; nvtx as NVTX does, which lies in programs, without its headers. With
- * -DWITH_NVTX these are used instead.
+ * Two name parts of their work; nvtx as NVTX does, which lies in programs, but without its
+ * headers. With -DWITH_NVTX these are used instead.
  *
  * Work on the processor is counted in its own time, so that it is the same whoever else runs. */
 #define _GNU_SOURCE
@@ -124,7 +124,8 @@ static void futex_take(unsigned *word) {
 	for (unsigned x;;) {
 		x = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		if (x == 0) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
-		else if (__atomic_compare_exchange_n(word, &x, x - 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		else if (__atomic_compare_exchange_n(word, &x, x - 1, 0, __ATOMIC_ACQ_REL,
+		                                     __ATOMIC_RELAXED))
 			return;
 	}
 }

@@ -505,8 +505,8 @@ static void mark(struct writer *writer, lk_mark_part part, int64_t domain, const
 	lk_recorder_text(&writer->r, &writer->place, &entry, LK_RECORD_MARK, name, strlen(name));
 }
 
-/* A step of rank 0: 4 ms outside of marks; "compress": 1 ms, 2 in "pack", 2 again, 3 of waiting for a
- * loader; an end without a begin. Rank 1 compresses 1 ms longer. */
+/* A step of rank 0: 4 ms outside of marks; "compress": 1 ms, 2 in "pack", 2 again, 3 of waiting for
+ * a loader; an end without a begin. Rank 1 compresses 1 ms longer. */
 static void write_marked_rank(const char *folder, int rank, int64_t moment) {
 	struct writer w;
 	begin(&w, folder, rank, 2, "a", moment);
@@ -555,8 +555,7 @@ static void test_marks(void **state) {
 	assert_near(part_named(answer, "pack"), 2e-3, 1e-6);
 	assert_near(part_named(answer, "imbalance"), 1e-3, 1e-6);
 	assert_near(part_named(answer, "preparation"), 3e-3, 1e-6);
-	for (int k = 0; k < answer->part_count; k++)
-		sum += lk_stalls_known(answer->parts[k].seconds);
+	for (int k = 0; k < answer->part_count; k++) sum += lk_stalls_known(answer->parts[k].seconds);
 	assert_near(sum, answer->step_s, 1e-15);
 	assert_near(answer->step_s, 16e-3, 1e-6);
 	assert_int_equal(answer->mark_count, 2);
@@ -698,13 +697,13 @@ static void test_cache(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_times),    cmocka_unit_test(test_own_time),
-		cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),
-		cmocka_unit_test(test_uneven),   cmocka_unit_test(test_loaders_in_turn),
-		cmocka_unit_test(test_bursts),   cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_answer),   cmocka_unit_test(test_storage),
-		cmocka_unit_test(test_refused),  cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_causes),   cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_times),      cmocka_unit_test(test_own_time),
+		cmocka_unit_test(test_no_steps),   cmocka_unit_test(test_comm),
+		cmocka_unit_test(test_uneven),     cmocka_unit_test(test_loaders_in_turn),
+		cmocka_unit_test(test_bursts),     cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_answer),     cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_refused),    cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_causes),     cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_many_marks),
 	};
 	int failed = cmocka_run_group_tests(tests, make_scratch, remove_scratch);

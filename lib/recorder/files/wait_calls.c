@@ -165,8 +165,8 @@ LP_EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier) {
 	return result;
 }
 
-/* Futexes of libraries that bring their own conditions: Rust's, C++20's, Abseil's, TBB's. libc's own
- * are not seen here, and this library's other calls pass through. */
+/* Futexes of libraries that bring their own conditions: Rust's, C++20's, Abseil's, TBB's. libc's
+ * own are not seen here, and all other system calls pass through. */
 LP_EXPORT long syscall(long number, ...) {
 	LP_LIBC(syscall)
 	long a[6];

@@ -226,8 +226,8 @@ typedef enum lk_cause {
 	LK_CAUSES
 } lk_cause;
 /* Of each step, seconds by cause; they sum to its length. Step s is from begin[s] to begin[s + 1].
- * `marked`, by mark_names: what all steps spend in a mark, of the thread that works, else of the one
- * that waits for it. LK_ERR_MEMORY. */
+ * `marked`, by mark_names: what all steps spend in a mark, of the thread that works, else of the
+ * one that waits for it. LK_ERR_MEMORY. */
 lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *begin, int steps,
                                   double (*out)[LK_CAUSES], double (*marked)[LK_CAUSES],
                                   lk_error *err);

@@ -13,8 +13,8 @@
  *                   since the step began
  *     communication of a thread that has connections to other hosts or processes
  *
- * Time is also in a mark of the program, if the thread that works is in one, or else the thread that
- * waits for it: the cause stays what it is.
+ * Time is also in a mark of the program, if the thread that works is in one, or else the thread
+ * that waits for it: the cause stays what it is.
  *
  * A thread that waits for the one that waits for it, as many threads wait for an interpreter's
  * lock, is taken to run its own code. */
@@ -438,7 +438,8 @@ static void add_call(struct causes *c, size_t at, int64_t from, int64_t to, lk_c
 }
 
 /* `code`: the cause of the thread's own code. */
-static void add_stretch(struct causes *c, uint64_t thread, int64_t from, int64_t to, lk_cause code) {
+static void add_stretch(struct causes *c, uint64_t thread, int64_t from, int64_t to,
+                        lk_cause code) {
 	int64_t at = from;
 	size_t i = first_call_from(c, thread, from);
 	while (i > 0 && is_call_of(c, i - 1, thread) && entry_at(c, i - 1)->end_ns > from) i--;
@@ -545,8 +546,7 @@ lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *beg
                                   double (*out)[LK_CAUSES], double (*marked)[LK_CAUSES],
                                   lk_error *err) {
 	LK_ASSERT(steps > 0 && begin[0] <= begin[steps]);
-	struct causes c = {
-		.run = run, .main = run->main_thread, .mark = LK_NONE, .marked = marked};
+	struct causes c = {.run = run, .main = run->main_thread, .mark = LK_NONE, .marked = marked};
 	lk_status status = find_calls(&c, err);
 	if (status == LK_OK) status = find_notes(&c, err);
 	if (status == LK_OK) status = find_traits(&c, begin[0], begin[steps], err);

@@ -8,7 +8,7 @@
 #include "base/sort.h"
 #include "trace/read/recorded_internal.h"
 
-/* Names of marks, and open marks among which an end finds its own: limits for hostile recordings. */
+/* Names of marks, and open marks among which an end finds its own: for hostile recordings. */
 enum { MOST_NAMES = 256, SEARCHED = 64 };
 
 LK_ORDER_BY(by_thread_and_time, lk_recorded_mark, thread, ns, order)
@@ -45,8 +45,8 @@ static bool add_span(struct marker *marker, int64_t to) {
 	bool inside = marker->open.count && to > marker->since;
 	if (inside && !lk_push(&run->spans)) return false;
 	if (inside)
-		*lk_last(&run->spans) = (lk_recorded_span){marker->thread, marker->since, to,
-		                                           lk_last(&marker->open)->name};
+		*lk_last(&run->spans) =
+			(lk_recorded_span){marker->thread, marker->since, to, lk_last(&marker->open)->name};
 	marker->since = to;
 	return true;
 }

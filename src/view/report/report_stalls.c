@@ -52,9 +52,9 @@ static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer
 }
 
 static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
-	static const char *const keys[LK_STALL_KINDS] = {
-		"compute", "wait", "copy",    "host",   "prep", "data",
-		"wait",    "tp",   "network", "bubble", "wait"};
+	static const char *const keys[LK_STALL_KINDS] = {"compute", "wait",   "copy", "host",
+	                                                 "prep",    "data",   "wait", "tp",
+	                                                 "network", "bubble", "wait"};
 	char note[LINE];
 	lk_report_panel(writer, "waterfall", "From computing to the measured step",
 	                "what is not known is left out", true);

@@ -50,7 +50,8 @@ static void find_part_interval(const lk_subject *subject, lk_field_value *found)
 static void find_part_verdict(const lk_subject *subject, lk_field_value *found) {
 	const lk_stalls_part *part = subject->record;
 	if (part->mark) found->text = "mark";
-	if (part->mark || subject->index == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN) return;
+	if (part->mark || subject->index == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN)
+		return;
 	found->text = part->named ? "stall" : "within noise";
 }
 

@@ -92,8 +92,7 @@ static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
 	LK_ASSERT(kind >= 0 && kind < answer->part_count);
 	const lk_stalls_part *part = &answer->parts[kind];
 	char time[32], low[32], high[32], share[32];
-	fprintf(out, "%s %s", part->name,
-	        lk_format_seconds(part->seconds, time, sizeof time));
+	fprintf(out, "%s %s", part->name, lk_format_seconds(part->seconds, time, sizeof time));
 	if (!isnan(part->low))
 		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(part->low, low, sizeof low),
 		        lk_format_seconds(part->high, high, sizeof high));
