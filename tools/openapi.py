@@ -90,14 +90,14 @@ PROGRESS = record({"gpus": NUMBER, "done": NUMBER, "all": NUMBER},
 # name: what is asked with files
 FILES = {"explain": "files, one per rank", "whatif": "traces, one per rank, or a step graph",
          "diff": "two files: the run before, then the run after",
-         "stalls": "all files of a folder that lockstep record made, or text of darshan-parser"}
+         "stalls": "all files of a folder that lockstep record made, or text of darshan-parser; none with `model` and `machine`"}
 # name: what is asked with fields alone
 JOBS = {"sweep": "Begins to predict every combination of comma lists",
         "plan": "Begins the search for the fastest layouts",
         "rent": "Begins the search for machines to rent, by cost and time",
         "shard": "Begins to place embedding tables on GPUs"}
 BEGIN = {"explain": "Begins to explain traces", "whatif": "Begins to simulate a step with something changed",
-         "diff": "Begins to compare two profiled runs", "stalls": "Begins to estimate stalls from a recording; nothing is run"}
+         "diff": "Begins to compare two profiled runs", "stalls": "Begins to estimate stalls from a recording, or to predict those of networks on machines; nothing is run"}
 # Types of other documents have the shorter names.
 ANSWERS = {"Plan": "plan", "Explanation": "explain", **{name.capitalize() + "Answer": name
            for name in ("rent", "shard", "whatif", "diff", "stalls")}}

@@ -1,6 +1,6 @@
-"""Loaded by Python before the program. In runs of `lockstep stalls` it marks the steps of torch's DataLoader, gives its
-first batches again and again where that is asked, and, in the runs without communication, leaves out what
-torch.distributed would send. In runs as an emulated rank it brings in lockstep_c10d.
+"""Loaded by Python before the program. In runs of `lockstep stalls` it marks the steps of torch's DataLoader and the ranges
+of record_function, gives the loader's first batches again and again where that is asked, and, in the runs without
+communication, leaves out what torch.distributed would send. In runs as an emulated rank it brings in lockstep_c10d.
 
 LOCKSTEP_LOADER_MARK=FILE    opened and closed before each batch is asked for: the recording's step marker
 LOCKSTEP_LOADER_REPEAT=K     batches that are repeated; not set: the loader as it is
@@ -69,6 +69,33 @@ def change(module):
         return marked(iter(batches), path) if path else batches
 
     loader.__iter__ = __iter__
+
+
+# ---- marks ----
+
+def change_ranges(module):
+    """Ranges of record_function are marks, but for those that torch itself makes."""
+    begin, end = (getattr(ctypes.PyDLL(None), "lockstep_probe_mark_" + what, None) for what in ("begin", "end"))
+    if not begin or not end:
+        return
+    ranges = module.record_function
+    original_enter, original_exit = ranges.__enter__, ranges.__exit__
+
+    @functools.wraps(original_enter)
+    def __enter__(self):
+        self.lockstep_marks = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] != "torch"
+        if self.lockstep_marks:
+            begin(str(self.name).encode("utf-8", "replace"))
+        return original_enter(self)
+
+    @functools.wraps(original_exit)
+    def __exit__(self, *error):
+        result = original_exit(self, *error)
+        if self.lockstep_marks:
+            end()
+        return result
+
+    ranges.__enter__, ranges.__exit__ = __enter__, __exit__
 
 
 # ---- communication ----
@@ -263,6 +290,7 @@ def as_rank(name):
 
 
 CHANGES = {
+    "torch.autograd.profiler": change_ranges,
     "torch.utils.data.dataloader": change,
     "torch.distributed.distributed_c10d": change_collectives,
     "torch.nn.parallel.distributed": change_data_parallel,

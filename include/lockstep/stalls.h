@@ -120,8 +120,13 @@ typedef enum lk_stalls_kind {
 /* Their names: "compute", ...; NULL last. */
 extern const char *const lk_stalls_kinds[LK_STALL_KINDS + 1];
 
+/* Marks that are parts of their own, at most; the last one is all others together. */
+enum { LK_STALLS_MARKS = 16 };
+
 /* A part of the step; the parts add up to the step. */
 typedef struct lk_stalls_part {
+	const char *name;          /* of its kind, or of a mark */
+	bool mark;                 /* named by the program (mark.h): never called a stall */
 	double seconds, low, high; /* per step; the 95 % interval, NAN if unknown */
 	double share;              /* of the step */
 	double own_share; /* of the step of the configuration in which this stall is the last added, as
@@ -132,6 +137,14 @@ typedef struct lk_stalls_part {
 	bool named;      /* certain, and at least 2 % of the step */
 	const char *how; /* "null - one", or why it is unknown */
 } lk_stalls_part;
+
+/* What a mark of the program holds; seconds per step. */
+typedef struct lk_stalls_mark {
+	const char *name;
+	double code, most; /* code of the typical rank, and of the rank with most */
+	/* means over ranks: also of what other threads do while the step waits in the mark for them */
+	double preparation, fetch, writing, communication, preempted;
+} lk_stalls_mark;
 
 /* A configuration: mean over its runs of the mean step of all ranks. */
 typedef struct lk_stalls_row {
@@ -182,7 +195,7 @@ typedef struct lk_stalls_rates {
 
 /* Comparison of the two largest parts. */
 typedef struct lk_stalls_lead {
-	lk_stalls_kind first, second;
+	int first, second;    /* of the parts */
 	double low, high;     /* 95 % interval of their difference; NAN: one round, or none */
 	double rounds_needed; /* estimated number that would distinguish them; NAN: already
 	                         distinguished, or unknown */
@@ -261,7 +274,10 @@ typedef struct lk_stalls_answer {
 	double step_s, low, high; /* the step whose parts are given */
 	const char *base;         /* its configuration */
 	lk_stalls_row rows[LK_STALLS_CONFIGURATIONS];
-	lk_stalls_part parts[LK_STALL_KINDS];
+	lk_stalls_part parts[LK_STALL_KINDS + LK_STALLS_MARKS]; /* by kind; then marks */
+	int part_count;
+	const lk_stalls_mark *marks; /* by code, descending */
+	int mark_count;
 	lk_stalls_lead lead;
 	int rounds, rounds_left_out; /* counted; those in which one run was an outlier */
 	/* The machine's speed between rounds: slowest and fastest steps over the mean; and the slowdown
@@ -303,6 +319,7 @@ enum {
 	LK_STALLS_PARTS,
 	LK_STALLS_RUNS,
 	LK_STALLS_RANKS,
+	LK_STALLS_MARKED,
 	LK_STALLS_BUCKETS,
 	LK_STALLS_WHAT_IF,
 	LK_STALLS_FILES,

@@ -273,6 +273,10 @@ void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64
 /* OPEN, CLOSE, SYNC, MAP. */
 void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes);
 
+/* A mark of the program begins or ends in this thread (user_marks.c). `domain`: marks nest among
+ * those of theirs, from 0. Not between lp_enter and lp_leave; keeps errno. */
+void lp_mark(lk_mark_part part, int64_t domain, const char *name);
+
 /* ---- modes: between a program and its communication (mode.c) ----
  *
  *     record    nothing: every call goes to the library

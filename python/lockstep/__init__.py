@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ._errors import FileError, InputError, InternalError, LockstepError, OutOfMemory, Stopped
 from ._library import data_date, version
+from ._marks import mark, mark_begin, mark_end
 from ._verbs import PredictRequest, devices, explain, models, plan, predict, rent, shard, simulate, sweep, validate, whatif
 from .answers import (Accuracy, Action, Change, CriticalPart, Explanation, Fix, Layout, Plan, PlanChoice, PlanCount, PlanSync, PlanTree, PlanTreeLevel, PhaseSpan, Prediction,
                       ProgramTimes, Rent, RentChoice, RentFunction, Sensitivity, Sharding, Simulation, StageMemory, Stall, Sweep, Table, TimePart,

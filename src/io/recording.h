@@ -28,8 +28,9 @@
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	/* 2: device records; 3: bytes from storage; 4: processor time; 5: that of the thread, its
-	 * faults and switches; 6: mounts, and the machine's cores; 7: who ended a wait */
-	LK_RECORDING_VERSION = 7,
+	 * faults and switches; 6: mounts, and the machine's cores; 7: who ended a wait;
+	 * 8: marks of the program */
+	LK_RECORDING_VERSION = 8,
 	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
 	LK_RECORDING_WAKERS = 7,     /* the first with lk_record_entry.wait */
 	LK_RECORDING_OLDEST = 1,     /* oldest readable version */
@@ -80,8 +81,16 @@ typedef enum lk_record_kind {
 	                        thread */
 	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
 	                    */
+	LK_RECORD_MARK,  /* the program names what its thread works on; object: lk_mark_part; bytes: the
+	                   domain in which marks nest; text: the name */
 	LK_RECORD_KINDS,
 } lk_record_kind;
+
+typedef enum lk_mark_part {
+	LK_MARK_BEGINS,
+	LK_MARK_ENDS, /* of the thread's marks of the domain the one that began last */
+	LK_MARK_PARTS
+} lk_mark_part;
 
 /* What a thread waited for. */
 typedef enum lk_wait_for {

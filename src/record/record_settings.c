@@ -194,6 +194,8 @@ static lk_status add_slow_setting(const lk_record_request *request, lk_arena *ar
 
 /* ---- all settings ---- */
 
+#define NVTX_TOOL "NVTX_INJECTION64_PATH"
+
 lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
                                 const char *scratch, lk_arena *arena, lk_record_settings *out,
                                 lk_error *err) {
@@ -212,6 +214,8 @@ lk_status lk_record_settings_of(const lk_record_request *request, const char *fo
 	                                     sanitizer ? sanitizer : "",
 	                                     sanitizer && *sanitizer ? ":" : ""),
 	                     err));
+	/* ranges of NVTX (lib/recorder/nvtx.c), unless another tool gets them */
+	if (!getenv(NVTX_TOOL)) LK_TRY(lk_record_set(out, NVTX_TOOL, probe, err));
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD", folder, err));
 	LK_TRY(add_mode_settings(request, scratch, arena, out, err));
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_MB", lk_arena_printf(arena, "%d", request->max_mb),

@@ -95,6 +95,16 @@ static lk_status write_form(const lk_verb_row *row, const void *request, const v
 	return row->print(answer, &json, false, asked->out, err);
 }
 
+/* What stalls needs: no command is run here. */
+static lk_status check_stalls_source(const lk_asked *asked, lk_error *err) {
+	if (asked->question->kind != LK_ASK_STALLS || asked->question->trace_count ||
+	    lk_args_given(asked->args, "model"))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "stalls", "no file was sent");
+	return lk_hint(err, "send the files of a folder that lockstep record made, or name networks "
+	                    "(model) and machines (machine)");
+}
+
 static lk_status ask_by_row(const lk_verb_row *row, void *request, const lk_asked *asked,
                             lk_error *err) {
 	const char *path = file_of_question(asked->question);
@@ -104,6 +114,7 @@ static lk_status ask_by_row(const lk_verb_row *row, void *request, const lk_aske
 	void *answer = NULL;
 	LK_ASSERT(!path || row->files);
 	LK_TRY(lk_question_single(asked->args, "body", err));
+	LK_TRY(check_stalls_source(asked, err));
 	LK_TRY(lk_verb_request(row, asked->args, 0, &input, request, err));
 	LK_TRY(lk_verb_answering(&row, request, err));
 	LK_TRY(check_pictured(row, request, asked, err));
@@ -171,8 +182,8 @@ static lk_status ask_sweep(const lk_asked *asked, lk_error *err) {
 
 /* ---- the table ---- */
 
-/* What the server answers; `name` NULL: the verb's. Stalls are estimated from recordings alone: the
- * server runs no commands. */
+/* What the server answers; `name` NULL: the verb's. Stalls are estimated from recordings, or
+ * predicted: the server runs no commands. */
 static const struct {
 	const char *name;
 	const lk_verb_row *row;

@@ -363,6 +363,8 @@ static lk_status answer_from_rounds(lk_stalls_work *work) {
 		if (strcmp(answer->base, lk_stalls_configurations[c]) == 0) base = &work->last[c];
 	answer->by_rank = base->seen.by_rank;
 	answer->rank_count = base->seen.ranks;
+	answer->marks = base->seen.times.marks.at;
+	answer->mark_count = base->seen.times.marks.count;
 	LK_TRY(lk_stalls_buckets_of(work, &work->first_comm));
 	LK_TRY(lk_stalls_predict(work));
 	return add_stalls_notes(work);
@@ -612,15 +614,9 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	                                  .drift_high = NAN,
 	                                  .drift_trend = NAN,
 	                                  .first_s = NAN};
+	work->result.part_count = LK_STALL_KINDS;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
-		work->result.parts[k] = (lk_stalls_part){.seconds = NAN,
-		                                         .low = NAN,
-		                                         .high = NAN,
-		                                         .share = NAN,
-		                                         .own_share = NAN,
-		                                         .factor = NAN,
-		                                         .basis = LK_STALLS_UNKNOWN,
-		                                         .how = ""};
+		work->result.parts[k] = lk_stalls_unknown((lk_stalls_kind)k, "");
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};

@@ -9,6 +9,7 @@
  *     stalls_disk.c      time that storage works for a step, and its part hidden from the step
  *     stalls_fit.c       measurements as sums of parts, fitted together, with intervals
  *     stalls_formulas.c  the parts in each configuration; the parts of the step
+ *     stalls_marks.c     marks of the program as parts of the step
  *     stalls_buckets.c   time of communication by calls and bytes
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
@@ -77,6 +78,12 @@ typedef struct lk_stalls_steps {
 	int count;
 } lk_stalls_steps;
 
+/* Marks of a run, by code, descending. */
+typedef struct lk_stalls_marks {
+	const lk_stalls_mark *at; /* of the arena */
+	int count;
+} lk_stalls_marks;
+
 /* Measurements of one run, per step: seconds, means over ranks and steps. NAN: unknown. */
 typedef struct lk_stalls_times {
 	double step;
@@ -92,6 +99,7 @@ typedef struct lk_stalls_times {
 	bool handed;   /* preparation is waits for loaders; with several ranks it comes from the
 	                  steps */
 	lk_stalls_steps steps;
+	lk_stalls_marks marks;
 } lk_stalls_times;
 
 /* Runs by configuration and round; `step` NAN: no such run. */
@@ -100,9 +108,25 @@ typedef struct lk_stalls_rounds {
 	lk_stalls_times at[LK_STALLS_CONFIGURATIONS][LK_STALLS_REPEATS];
 	lk_stalls_times first; /* basis of the parts if there are no rounds */
 } lk_stalls_rounds;
+/* A part that is not known, and why. */
+lk_stalls_part lk_stalls_unknown(lk_stalls_kind kind, const char *why);
 /* The parts of the step, and which step it is: cold if that was run, else hot, else the first run.
  * Texts are constants. */
 void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out);
+/* ---- marks of the program (stalls_marks.c) ---- */
+
+/* Seconds per step that a rank spends in a mark. */
+typedef struct lk_stalls_rank_mark {
+	const char *name;
+	size_t rank; /* in the order of recordings */
+	double cause[LK_CAUSES];
+} lk_stalls_rank_mark;
+/* Join the marks of all ranks; `typical`: the rank whose code counts. LK_ERR_MEMORY. */
+lk_status lk_stalls_join_marks(const lk_stalls_rank_mark *each, size_t count, size_t typical,
+                               int ranks, lk_arena *arena, lk_stalls_marks *out, lk_error *err);
+/* Add the marks of the runs of the step to the parts, and take them out of compute. */
+void lk_stalls_split_marks(const lk_stalls_times *const *runs, int count, lk_stalls_answer *out);
+
 struct lk_disk_work;
 /* What the cold rounds show of storage, except its rate and the single steps, which the caller
  * adds. The answer's parts must be set. */

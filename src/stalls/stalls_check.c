@@ -14,12 +14,13 @@ static bool is_sum(double sum, double whole) {
 /* The known parts sum to the step; an unknown part has no figures. */
 static const char *stalls_check_parts(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) {
+	for (int k = 0; k < answer->part_count; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
 		LK_HOLDS(lk_is_time(part->seconds));
 		LK_HOLDS(!(part->low > part->seconds) && !(part->high < part->seconds));
 		LK_HOLDS(isnan(part->share) || (part->share >= 0 && part->share <= 1 + 1e-9));
 		LK_HOLDS(isnan(part->seconds) || part->basis != LK_STALLS_UNKNOWN);
+		LK_HOLDS(part->mark == (k >= LK_STALL_KINDS) && !(part->mark && part->named));
 		sum += isnan(part->seconds) ? 0 : part->seconds;
 	}
 	LK_HOLDS(lk_is_time(answer->step_s) && lk_is_time(answer->first_s));
@@ -41,6 +42,20 @@ static const char *stalls_check_ranks(const lk_stalls_answer *answer) {
 		const lk_stalls_row *row = &answer->rows[c];
 		LK_HOLDS(row->runs >= 0 && lk_is_time(row->step_s));
 		LK_HOLDS(!(row->low > row->step_s) && !(row->high < row->step_s));
+	}
+	return NULL;
+}
+
+/* A mark holds no more than a step, in code and in waits. */
+static const char *stalls_check_marks(const lk_stalls_answer *answer) {
+	for (int i = 0; i < answer->mark_count; i++) {
+		const lk_stalls_mark *mark = &answer->marks[i];
+		const double seconds[] = {mark->code,     mark->most,    mark->preparation,
+		                          mark->fetch,    mark->writing, mark->communication,
+		                          mark->preempted};
+		for (size_t k = 0; k < sizeof seconds / sizeof *seconds; k++)
+			LK_HOLDS(lk_is_time(seconds[k]));
+		LK_HOLDS(mark->code <= mark->most);
 	}
 	return NULL;
 }
@@ -100,5 +115,6 @@ const char *lk_stalls_check(const lk_stalls_answer *answer) {
 	if (*answer->reason) return NULL;
 	LK_HOLDS_ALL(stalls_check_parts(answer));
 	LK_HOLDS_ALL(stalls_check_ranks(answer));
+	LK_HOLDS_ALL(stalls_check_marks(answer));
 	return stalls_check_changes(answer);
 }

@@ -340,6 +340,18 @@ static void make_design(struct design *design, const lk_stalls_rounds *rounds) {
 
 /* ---- parts ---- */
 
+lk_stalls_part lk_stalls_unknown(lk_stalls_kind kind, const char *why) {
+	return (lk_stalls_part){.name = lk_stalls_kinds[kind],
+	                        .seconds = NAN,
+	                        .low = NAN,
+	                        .high = NAN,
+	                        .share = NAN,
+	                        .own_share = NAN,
+	                        .factor = NAN,
+	                        .basis = LK_STALLS_UNKNOWN,
+	                        .how = why};
+}
+
 static lk_estimate scale_estimate(lk_estimate e, double factor) {
 	return (lk_estimate){e.mean * factor, e.low * factor, e.high * factor};
 }
@@ -348,7 +360,8 @@ static void put_stall_part(lk_stalls_answer *out, lk_stalls_kind kind, lk_estima
                            lk_stalls_basis basis, const char *how) {
 	LK_ASSERT(kind < LK_STALL_KINDS);
 	bool surely = isnan(e.low) ? e.mean > 0 : e.low > 0;
-	out->parts[kind] = (lk_stalls_part){.seconds = e.mean,
+	out->parts[kind] = (lk_stalls_part){.name = lk_stalls_kinds[kind],
+	                                    .seconds = e.mean,
 	                                    .low = e.low,
 	                                    .high = e.high,
 	                                    .basis = basis,
@@ -360,8 +373,7 @@ static void put_stall_part(lk_stalls_answer *out, lk_stalls_kind kind, lk_estima
 }
 
 static void put_unknown_part(lk_stalls_answer *out, lk_stalls_kind kind, const char *why) {
-	out->parts[kind] =
-		(lk_stalls_part){NAN, NAN, NAN, NAN, NAN, NAN, LK_STALLS_UNKNOWN, false, why};
+	out->parts[kind] = lk_stalls_unknown(kind, why);
 }
 
 /* The fitted step of a configuration. */
@@ -502,6 +514,7 @@ static void put_fitted_parts(const struct design *design, const lk_fit *fit,
 /* ---- the largest two ---- */
 
 static enum fitted fitted_kind(int kind) {
+	if (kind >= LK_STALL_KINDS) return FITTED; /* a mark */
 	static const enum fitted of[LK_STALL_KINDS] = {[LK_STALL_COMPUTE] = OWN,
 	                                               [LK_STALL_IMBALANCE] = IMBALANCE,
 	                                               [LK_STALL_WRITING] = WRITING,
@@ -527,7 +540,8 @@ static lk_estimate part_difference(const lk_fit *fit, const struct comm_shares *
 	for (int i = 0; i < 2; i++) {
 		const lk_stalls_part *part = &out->parts[kinds[i]];
 		share[i] = fitted_kind(kinds[i]) == COMMUNICATION ? shares->of[kinds[i]] : 1;
-		apart |= fitted_kind(kinds[i]) == FITTED || kinds[i] == LK_STALL_FETCH;
+		apart |= fitted_kind(kinds[i]) == FITTED || kinds[i] == LK_STALL_FETCH ||
+		         (kinds[i] == LK_STALL_COMPUTE && out->part_count > LK_STALL_KINDS);
 		e[i] = (lk_estimate){part->seconds, part->low, part->high};
 	}
 	if (isnan(e[1].mean)) return (lk_estimate){NAN, NAN, NAN};
@@ -542,7 +556,7 @@ static lk_estimate part_difference(const lk_fit *fit, const struct comm_shares *
 static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *shares,
                                   lk_stalls_answer *out) {
 	int first = -1, second = -1;
-	for (int k = 0; k < LK_STALL_KINDS; k++) {
+	for (int k = 0; k < out->part_count; k++) {
 		double seconds = lk_stalls_known(out->parts[k].seconds);
 		if (k == LK_STALL_BURSTS) continue; /* not the program's */
 		if (first < 0 || seconds > out->parts[first].seconds) second = first, first = k;
@@ -553,8 +567,7 @@ static void compare_largest_parts(const lk_fit *fit, const struct comm_shares *s
 	bool apart = isnan(d.low)
 	                 ? out->parts[first].seconds > lk_stalls_known(out->parts[second].seconds)
 	                 : d.low > 0;
-	out->lead = (lk_stalls_lead){
-		(lk_stalls_kind)first, (lk_stalls_kind)second, d.low, d.high, apart ? NAN : needed, apart};
+	out->lead = (lk_stalls_lead){first, second, d.low, d.high, apart ? NAN : needed, apart};
 }
 
 static void describe_drift(const lk_fit *fit, int configurations, lk_stalls_answer *out) {
@@ -580,7 +593,7 @@ static void describe_drift(const lk_fit *fit, int configurations, lk_stalls_answ
 
 bool lk_stalls_settled(const lk_stalls_answer *answer) {
 	if (answer->rounds < SETTLED_ROUNDS || !answer->lead.apart) return false;
-	for (int k = 0; k < LK_STALL_KINDS; k++) {
+	for (int k = 0; k < answer->part_count; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
 		if (!isnan(part->low) && part->high - part->low > NARROW_SHARE * answer->step_s)
 			return false;
@@ -622,6 +635,10 @@ void lk_stalls_split(const lk_stalls_rounds *rounds, lk_stalls_answer *out) {
 	for (size_t i = 0; i < 3; i++) out_of_fit += lk_stalls_known(taken_out(&design, taken[i]).mean);
 	out->step_s = fit.total.mean + out_of_fit;
 	put_fitted_parts(&design, &fit, &shares, out);
+	out->part_count = LK_STALL_KINDS;
+	const lk_stalls_times *runs[LK_STALLS_REPEATS];
+	for (int k = 0; k < design.cycles; k++) runs[k] = times_of_run(rounds, design.base, k);
+	lk_stalls_split_marks(runs, design.cycles, out);
 	out->low = isnan(fit.total.low) ? NAN : fmax(0, fit.total.low + out_of_fit);
 	out->high = fit.total.high + out_of_fit;
 	if (design.base == FIRST_RUN) out->low = out->high = NAN;

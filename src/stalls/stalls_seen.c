@@ -20,6 +20,7 @@
 
 struct rank_times {
 	lk_stalls_rank shown;
+	size_t index;   /* in the order of recordings */
 	double working; /* own time without what lk_stalls_steps leaves out */
 };
 
@@ -39,6 +40,7 @@ struct viewer {
 	lk_disk_uses disks;
 	LK_VEC(struct rank_times) by_rank;
 	LK_VEC(struct step_times) steps;
+	LK_VEC(lk_stalls_rank_mark) marks;
 	/* files */
 	bool written;
 	lk_arena *arena;
@@ -216,21 +218,42 @@ static void add_rank_steps(struct viewer *viewer, const int64_t *begin,
 	}
 }
 
+/* Keep what the rank's steps spend in each mark. */
+static lk_status add_rank_marks(struct viewer *viewer, const lk_recorded_run *run,
+                                double (*marked)[LK_CAUSES], int count, lk_error *err) {
+	for (size_t i = 0; i < run->mark_names.count; i++) {
+		const char *name = lk_intern_text(run->texts, run->mark_names.at[i]);
+		double sum = 0;
+		for (int k = 0; k < LK_CAUSES; k++) sum += marked[i][k];
+		if (!(sum > 0)) continue;
+		if (!lk_push(&viewer->marks)) return lk_oom(err);
+		lk_stalls_rank_mark *mark = lk_last(&viewer->marks);
+		*mark = (lk_stalls_rank_mark){.name = lk_arena_strdup(viewer->arena, name),
+		                              .rank = viewer->by_rank.count - 1};
+		if (!mark->name) return lk_oom(err);
+		for (int k = 0; k < LK_CAUSES; k++) mark->cause[k] = marked[i][k] / count;
+	}
+	return LK_OK;
+}
+
 /* `mean`: seconds a step by cause. */
 static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *run,
                                 const int64_t *begin, int count, double mean[LK_CAUSES],
                                 lk_error *err) {
 	lk_stalls_own split;
 	double(*cause)[LK_CAUSES] = malloc((size_t)count * sizeof *cause);
+	double(*marked)[LK_CAUSES] = malloc((run->mark_names.count + 1) * sizeof *marked);
 	double step = 1e-9 * (double)(begin[count] - begin[0]) / count;
-	lk_status status = cause && lk_push(&viewer->by_rank) && make_steps(viewer, count)
-	                       ? lk_recorded_find_causes(run, begin, count, cause, err)
+	lk_status status = cause && marked && lk_push(&viewer->by_rank) && make_steps(viewer, count)
+	                       ? lk_recorded_find_causes(run, begin, count, cause, marked, err)
 	                       : lk_oom(err);
 	memset(mean, 0, LK_CAUSES * sizeof *mean);
 	if (status == LK_OK) add_rank_steps(viewer, begin, cause);
+	if (status == LK_OK) status = add_rank_marks(viewer, run, marked, count, err);
 	for (int i = 0; status == LK_OK && i < count; i++)
 		for (int k = 0; k < LK_CAUSES; k++) mean[k] += cause[i][k] / count;
 	free(cause);
+	free(marked);
 	if (status != LK_OK) return status;
 	struct step_times own = rank_step(mean, step);
 	lk_stalls_see_own(run, begin, count, &split);
@@ -247,6 +270,7 @@ static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *ru
 	                                                           .storage = split.storage,
 	                                                           .data = split.data,
 	                                                           .preempted = split.preempted},
+	                                                 .index = viewer->by_rank.count - 1,
 	                                                 .working = fmax(0, own.working)};
 	return LK_OK;
 }
@@ -258,16 +282,18 @@ static int compare_rank_numbers(const void *a, const void *b) {
 	return (x->own > y->own) - (x->own < y->own);
 }
 
-/* The lower median: at least half of the ranks work at least as long. */
-static lk_status find_usual_rank(const struct viewer *viewer, double *usual, lk_error *err) {
+static int compare_work(const void *a, const void *b) {
+	const struct rank_times *x = a, *y = b;
+	if (x->working != y->working) return x->working < y->working ? -1 : 1;
+	return compare_rank_numbers(a, b);
+}
+
+/* The rank of the lower median: at least half of the ranks work at least as long. Sorts the
+ * ranks. */
+static struct rank_times typical_rank(struct viewer *viewer) {
 	size_t count = viewer->by_rank.count;
-	double *working = malloc(count * sizeof *working);
-	if (!working) return lk_oom(err);
-	for (size_t i = 0; i < count; i++) working[i] = viewer->by_rank.at[i].working;
-	lk_sort(working, count, sizeof *working, lk_ascending);
-	*usual = working[(count - 1) / 2];
-	free(working);
-	return LK_OK;
+	lk_sort(viewer->by_rank.at, count, sizeof *viewer->by_rank.at, compare_work);
+	return viewer->by_rank.at[(count - 1) / 2];
 }
 
 static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_error *err) {
@@ -286,6 +312,8 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 		                            step->fed, step->working};
 		for (size_t k = 0; k < COLUMNS; k++) column[k][i] = of[k];
 	}
+	struct rank_times typical = typical_rank(viewer);
+	if (ranks > 1) times->usual = typical.working;
 	lk_sort(viewer->by_rank.at, ranks, sizeof *viewer->by_rank.at, compare_rank_numbers);
 	for (size_t i = 0; i < ranks; i++) {
 		by_rank[i] = viewer->by_rank.at[i].shown;
@@ -300,7 +328,8 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 	                                 .fed = column[3],
 	                                 .working = column[4],
 	                                 .count = (int)steps};
-	return ranks > 1 ? find_usual_rank(viewer, &times->usual, err) : LK_OK;
+	return lk_stalls_join_marks(viewer->marks.at, viewer->marks.count, typical.index, (int)ranks,
+	                            arena, &times->marks, err);
 }
 
 /* Of the main thread's own code, in which code between reads is preempted like any other. */
@@ -373,7 +402,7 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 
 lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,
                         lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
-	struct viewer v = {.warmup = warmup, .count = steps, .out = out};
+	struct viewer v = {.warmup = warmup, .count = steps, .out = out, .arena = arena};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN},
 	                        .cores = NAN};
 	lk_status status = look_at_all_recordings(&v, folder, see_rank_recording, err);
@@ -381,6 +410,7 @@ lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *are
 	if (status == LK_OK) status = take_rank_times(&v, arena, err);
 	lk_vec_free(&v.by_rank);
 	lk_vec_free(&v.steps);
+	lk_vec_free(&v.marks);
 	if (status != LK_OK || !out->ranks) return status;
 	LK_TRY(summed);
 	double n = out->ranks;

@@ -2,20 +2,30 @@
  *
  *     waits PROGRAM STEPS     reads the file "data"
  *
+ * Two name parts of their work; nvtx as NVTX does, which lies in programs, but without its
+ * headers. With -DWITH_NVTX these are used instead.
+ *
  * Work on the processor is counted in its own time, so that it is the same whoever else runs. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <linux/futex.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <dlfcn.h>
+#include <lockstep/mark.h>
 #ifdef WITH_MPI
 #include <mpi.h>
+#endif
+#ifdef WITH_NVTX
+#include <nvtx3/nvToolsExt.h>
 #endif
 
 enum { PIECE = 1 << 16, PIECES = 64 };
@@ -104,6 +114,33 @@ static void *device_by_event(void *unused) {
 	}
 	return unused;
 }
+/* A condition by futexes alone, as libraries have that do not use libc's. */
+static unsigned futex_asked, futex_answered;
+static void futex_post(unsigned *word) {
+	__atomic_add_fetch(word, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+static void futex_take(unsigned *word) {
+	for (unsigned x;;) {
+		x = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		if (x == 0) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		else if (__atomic_compare_exchange_n(word, &x, x - 1, 0, __ATOMIC_ACQ_REL,
+		                                     __ATOMIC_RELAXED))
+			return;
+	}
+}
+static void *device_by_futex(void *unused) {
+	for (;;) {
+		futex_take(&futex_asked);
+		work(device_ms);
+		futex_post(&futex_answered);
+	}
+	return unused;
+}
+static void *loader_by_futex(void *unused) {
+	for (;; futex_post(&futex_answered)) work(40);
+	return unused;
+}
 static void *one_job(void *unused) {
 	close(open("/dev/null", O_RDONLY));
 	work(device_ms);
@@ -162,6 +199,76 @@ static void fork_loader(void) {
 	}
 }
 
+/* ---- a client of NVTX ---- */
+
+#ifndef WITH_NVTX
+enum { CORE = 1, CORE2 = 5, PLACES = 16 };
+typedef void (*function)(void);
+static function slots[CORE2 + 1][PLACES], *places[CORE2 + 1][PLACES];
+
+static int functions_of(int module, function ***table, unsigned *count) {
+	if (module != CORE && module != CORE2) return 0;
+	for (int i = 0; i < PLACES; i++) places[module][i] = &slots[module][i];
+	*table = places[module];
+	*count = PLACES;
+	return 1;
+}
+static const void *tables(unsigned which) {
+	static const struct {
+		size_t size;
+		int (*functions_of)(int, function ***, unsigned *);
+	} callbacks = {sizeof callbacks, functions_of};
+	return which == 1 ? &callbacks : NULL;
+}
+
+typedef struct {
+	unsigned short version, size;
+	unsigned category, colour[2], payload_kind, reserved;
+	unsigned long long payload;
+	int messageType;
+	union {
+		const char *ascii;
+		const void *registered;
+	} message;
+} nvtxEventAttributes_t;
+#define NVTX_VERSION                  3
+#define NVTX_EVENT_ATTRIB_STRUCT_SIZE sizeof(nvtxEventAttributes_t)
+#define NVTX_MESSAGE_TYPE_REGISTERED  3
+typedef const void *nvtxDomainHandle_t, *nvtxStringHandle_t;
+
+static void load_nvtx(void) {
+	const char *path = getenv("NVTX_INJECTION64_PATH");
+	void *library = path ? dlopen(path, RTLD_LAZY) : NULL;
+	void *found = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
+	int (*begin)(const void *(*)(unsigned));
+	memcpy(&begin, &found, sizeof begin);
+	if (begin && !begin(tables)) exit(4);
+}
+#define CALL(result, module, place, ...) ((result(*)(__VA_ARGS__))slots[module][place])
+static void nvtxRangePushA(const char *name) {
+	if (slots[CORE][9]) CALL(int, CORE, 9, const char *)(name);
+}
+static void nvtxRangePop(void) {
+	if (slots[CORE][11]) CALL(int, CORE, 11, void)();
+}
+static nvtxDomainHandle_t nvtxDomainCreateA(const char *name) {
+	return slots[CORE2][12] ? CALL(const void *, CORE2, 12, const char *)(name) : NULL;
+}
+static nvtxStringHandle_t nvtxDomainRegisterStringA(nvtxDomainHandle_t domain, const char *text) {
+	if (!slots[CORE2][10]) return NULL;
+	return CALL(const void *, CORE2, 10, const void *, const char *)(domain, text);
+}
+static void nvtxDomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
+	if (slots[CORE2][4]) CALL(int, CORE2, 4, const void *, const void *)(domain, event);
+}
+static void nvtxDomainRangePop(nvtxDomainHandle_t domain) {
+	if (slots[CORE2][5]) CALL(int, CORE2, 5, const void *)(domain);
+}
+#else
+static void load_nvtx(void) {
+}
+#endif
+
 /* ---- programs ---- */
 
 static void no_start(void) {
@@ -209,6 +316,22 @@ static void step_pipe(int i) {
 	read_piece(i);
 	if (write(pipe_asked[1], &x, 1) != 1 || read(pipe_answered[0], &x, 1) != 1) exit(3);
 }
+static void start_futex(void) {
+	start(device_by_futex);
+}
+static void step_futex(int i) {
+	read_piece(i);
+	futex_post(&futex_asked), work(3);
+	futex_take(&futex_answered);
+}
+static void start_futex_loader(void) {
+	start(loader_by_futex);
+}
+static void step_futex_loader(int i) {
+	read_piece(i);
+	futex_take(&futex_answered);
+	work(10);
+}
 static void start_tokenizer(void) {
 	start(tokenizer);
 }
@@ -237,6 +360,44 @@ static void step_reads(int i) {
 	work(10);
 }
 
+/* 14 ms of compress besides the 6 of pack; it also waits for a thread that works for it. */
+static void step_marks(int i) {
+	read_piece(i), work(8);
+	lockstep_mark_begin("compress");
+	work(10);
+	{
+		LOCKSTEP_MARK("pack");
+		work(6);
+	}
+	sem_post(&asked), sem_wait(&answered);
+	work(4);
+	lockstep_mark_end();
+}
+static void start_marks(void) {
+	device_ms = 12;
+	start_semaphore();
+}
+static nvtxDomainHandle_t domain;
+static nvtxEventAttributes_t event;
+static void start_nvtx(void) {
+	load_nvtx();
+	domain = nvtxDomainCreateA("training");
+	event.version = NVTX_VERSION;
+	event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+	event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+	event.message.registered = nvtxDomainRegisterStringA(domain, "quantise");
+}
+static void step_nvtx(int i) {
+	read_piece(i), work(8);
+	nvtxRangePushA("compress");
+	work(10);
+	nvtxDomainRangePushEx(domain, &event);
+	work(6);
+	nvtxDomainRangePop(domain);
+	work(4);
+	nvtxRangePop();
+}
+
 static const struct program {
 	const char *name;
 	void (*start)(void), (*step)(int);
@@ -246,11 +407,15 @@ static const struct program {
 	{"event", start_event, step_event},
 	{"join", no_start, step_join},
 	{"pipe", start_pipe, step_pipe},
+	{"futex", start_futex, step_futex},
+	{"futex-loader", start_futex_loader, step_futex_loader},
 	{"tokenizer", start_tokenizer, step_takes},
 	{"reader", start_reader, step_takes},
 	{"decoder", start_decoder, step_takes},
 	{"child", fork_loader, step_child},
 	{"reads", no_start, step_reads},
+	{"marks", start_marks, step_marks},
+	{"nvtx", start_nvtx, step_nvtx},
 };
 
 int main(int argc, char **argv) {

@@ -52,6 +52,26 @@ torch.set_num_threads(1)
 for batch in torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=1): work(8)
 """,
 }
+SCRIPTS["python-marks"] = '''
+sys.path.insert(0, os.environ["LOCKSTEP_MARKS"])
+import _marks as lockstep
+@lockstep.mark("quantise")
+def quantise(): work(6)
+for i in range(60):
+    read(i); work(8)
+    with lockstep.mark("compress"): work(10); quantise(); work(4)
+'''
+SCRIPTS["record-function"] = '''
+import torch
+torch.set_num_threads(1)
+weight = torch.nn.Parameter(torch.zeros(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for i in range(60):
+    read(i); work(8)
+    with torch.profiler.record_function("compress"): work(14)
+    weight.grad = torch.ones(4)
+    optimizer.step()
+'''
 SCRIPTS["python-spawned"] = SCRIPTS["python-processes"].replace('"fork"', '"spawn"')
 
 # name: the command's words after the recorder's; options of record; parts in ms, and the largest
@@ -62,6 +82,8 @@ PROGRAMS = {
     "event": (C.format("event").split(), [], {"compute": 46, "preparation": 0}),
     "join": (C.format("join").split(), [], {"compute": 46, "preparation": 0}),
     "pipe": (C.format("pipe").split(), [], {"compute": 46, "preparation": 0}),
+    "futex": (C.format("futex").split(), [], {"compute": 46, "preparation": 0}),
+    "futex-loader": (C.format("futex-loader").split(), [], {"preparation": (0, 40), "compute": 10}),
     "tokenizer": (C.format("tokenizer").split(), [], {"preparation": (0, 40), "compute": 10}),
     "reader": (C.format("reader").split(), ["--slow", "latency=40000us over ."], {"fetch": (0, 40), "compute": 10}),
     "decoder": (C.format("decoder").split(), [], {"preparation": (0, 40), "compute": 10}),
@@ -72,13 +94,20 @@ PROGRAMS = {
     "python-processes": ([PYTHON, "python-processes.py"], [], {"preparation": (0, 44), "compute": 8}),
     "python-spawned": ([PYTHON, "python-spawned.py"], [], {"preparation": (0, 44), "compute": 8}),
     "dataloader": ([PYTHON, "dataloader.py"], [], {"preparation": (0, 44), "compute": 8}),
+    "marks": (C.format("marks").split(), [], {"compress": 26, "compute": 8, "pack": 6}),
+    "nvtx": (C.format("nvtx").split(), [], {"compress": 14, "compute": 8, "quantise": 6}),
+    "python-marks": ([PYTHON, "python-marks.py"], [], {"compress": 14, "compute": 8, "quantise": 6}),
+    "record-function": ([PYTHON, "record-function.py"], None, {"compress": 14, "compute": 8}),
 }
 
 
 def judge(name, lockstep, folder):
     command, options, truth = PROGRAMS[name]
     out = os.path.join(folder, name)
-    done = subprocess.run([lockstep, "record", "--out", out, *options, "--", *command], cwd=folder, capture_output=True, text=True)
+    # the module that Python loads before a program comes with stalls
+    verb = ["stalls", "--configurations", "first"] if options is None else ["record", *options]
+    done = subprocess.run([lockstep, *verb, "--out", out, "--", *command], cwd=folder, capture_output=True, text=True)
+    out = os.path.join(out, "first") if options is None else out
     if done.returncode:
         print(f"{name}: exit status {done.returncode}\n{done.stderr}")
         return 1
@@ -107,12 +136,13 @@ def main():
     options.add_argument("lockstep")
     options.add_argument("--only", default=",".join(PROGRAMS))
     given = options.parse_args()
-    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "waits.c")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", LOCKSTEP_MARKS=os.path.join(root, "python/lockstep"))
+    source, include = os.path.join(root, "tests/record/waits.c"), "-I" + os.path.join(root, "include")
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["cc", "-O1", source, "-o", f"{folder}/waits", "-lpthread"], check=True)
+        subprocess.run(["cc", "-O1", include, source, "-o", f"{folder}/waits", "-lpthread", "-ldl"], check=True)
         if "device" in given.only.split(","):
-            subprocess.run(["mpicc", "-O1", "-DWITH_MPI", source, "-o", f"{folder}/waits-mpi", "-lpthread"], check=True)
+            subprocess.run(["mpicc", "-O1", "-DWITH_MPI", include, source, "-o", f"{folder}/waits-mpi", "-lpthread", "-ldl"], check=True)
         with open(f"{folder}/data", "wb") as data:
             data.write(os.urandom(1 << 22))
         for name, text in SCRIPTS.items():

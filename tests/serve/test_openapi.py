@@ -142,6 +142,7 @@ class Description(unittest.TestCase):
         darshan = [("d.txt", b"# darshan log version: 3.41\nPOSIX\t0\t7\tPOSIX_READS\t20\t/data/a\t/\text4\n"
                     b"POSIX\t0\t7\tPOSIX_F_READ_TIME\t1.5\t/data/a\t/\text4\n")]
         for path, files, options in (("/explain", [before], "{}"), ("/diff", [before, after], "{}"), ("/stalls", darshan, "{}"),
+                                     ("/stalls", [], '{"model": "resnet18", "machine": "p3.8xlarge"}'),
                                      ("/whatif", graph, '{"set": "nic=2x\\nlink=2x", "gpu": "h100-sxm"}')):
             for form in ("result", "report"):
                 status, document = self.server.upload(files, options, path="/api/v1%s?form=%s" % (path, form))

@@ -134,13 +134,13 @@ static void make_stalls(lk_stalls_answer *answer, lk_stalls_rank ranks[2],
                         lk_stalls_change *change) {
 	*answer = (lk_stalls_answer){.reason = "", .first_s = 0.011, .step_s = 0.010};
 	answer->low = answer->high = NAN;
+	answer->part_count = LK_STALL_KINDS;
 	for (int k = 0; k < LK_STALL_KINDS; k++)
-		answer->parts[k] =
-			(lk_stalls_part){NAN, NAN, NAN, NAN, NAN, NAN, LK_STALLS_UNKNOWN, false, "not seen"};
-	answer->parts[LK_STALL_COMPUTE] =
-		(lk_stalls_part){0.006, 0.005, 0.007, 0.6, 0.6, 1, LK_STALLS_MEASURED, true, "null"};
-	answer->parts[LK_STALL_FETCH] =
-		(lk_stalls_part){0.004, NAN, NAN, 0.4, 0.4, 1, LK_STALLS_ESTIMATED, true, "cold - hot"};
+		answer->parts[k] = lk_stalls_unknown((lk_stalls_kind)k, "not seen");
+	answer->parts[LK_STALL_COMPUTE] = (lk_stalls_part){
+		"compute", false, 0.006, 0.005, 0.007, 0.6, 0.6, 1, LK_STALLS_MEASURED, true, "null"};
+	answer->parts[LK_STALL_FETCH] = (lk_stalls_part){
+		"fetch", false, 0.004, NAN, NAN, 0.4, 0.4, 1, LK_STALLS_ESTIMATED, true, "cold - hot"};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		answer->rows[c] = (lk_stalls_row){0, NAN, NAN, NAN, NAN, ""};
 	answer->rows[LK_STALLS_COLD] = (lk_stalls_row){3, 0.010, 0.009, 0.011, 0, ""};

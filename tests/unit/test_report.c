@@ -617,9 +617,11 @@ static void test_hostile_stalls(void **state) {
 		.reason = "",
 		.kept = "",
 		.shown = "",
+		.part_count = LK_STALL_KINDS,
 		.reproduce = HOSTILE};
 	for (int k = 0; k < LK_STALL_KINDS; k++)
-		s.parts[k] = (lk_stalls_part){.seconds = 0.25,
+		s.parts[k] = (lk_stalls_part){.name = HOSTILE,
+		                              .seconds = 0.25,
 		                              .low = NAN,
 		                              .high = NAN,
 		                              .factor = NAN,

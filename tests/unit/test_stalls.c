@@ -81,7 +81,7 @@ static lk_stalls_rounds rounds_of(const struct truth *truth, int count, double n
 
 static double sum_of(const lk_stalls_answer *answer) {
 	double sum = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++)
+	for (int k = 0; k < answer->part_count; k++)
 		sum += isnan(answer->parts[k].seconds) ? 0 : answer->parts[k].seconds;
 	return sum;
 }

@@ -497,6 +497,112 @@ static void test_loaders_in_turn(void **state) {
 	remove_folder(folder);
 }
 
+/* ---- marks of the program ---- */
+
+static void mark(struct writer *writer, lk_mark_part part, int64_t domain, const char *name) {
+	lk_record_entry entry = {
+		.object = part, .start_ns = writer->now, .end_ns = writer->now, .bytes = domain};
+	lk_recorder_text(&writer->r, &writer->place, &entry, LK_RECORD_MARK, name, strlen(name));
+}
+
+/* A step of rank 0: 4 ms outside of marks; "compress": 1 ms, 2 in "pack", 2 again, 3 of waiting for
+ * a loader; an end without a begin. Rank 1 compresses 1 ms longer. */
+static void write_marked_rank(const char *folder, int rank, int64_t moment) {
+	struct writer w;
+	begin(&w, folder, rank, 2, "a", moment);
+	w.r.head->seen |= LK_RECORDED_MPI;
+	for (int s = 0; s < 40; s++) {
+		mark(&w, LK_MARK_ENDS, 7, "");
+		w.now += 4 * MS;
+		mark(&w, LK_MARK_BEGINS, 0, "compress");
+		w.now += rank ? 2 * MS : 1 * MS;
+		mark(&w, LK_MARK_BEGINS, 7, "pack");
+		w.now += 2 * MS;
+		mark(&w, LK_MARK_ENDS, 7, "");
+		w.now += 2 * MS;
+		waited(&w, LK_WAIT_THREAD, 3 * MS);
+		mark(&w, LK_MARK_ENDS, 0, "");
+		allreduce(&w, 1 << 16, rank ? 3 * MS : 4 * MS);
+	}
+	mark(&w, LK_MARK_BEGINS, 0, "never ends");
+	finish(&w);
+}
+
+static double part_named(const lk_stalls_answer *answer, const char *name) {
+	for (int k = 0; k < answer->part_count; k++)
+		if (strcmp(answer->parts[k].name, name) == 0) return answer->parts[k].seconds;
+	fail_msg("no part %s", name);
+	return 0;
+}
+
+/* Time is in the innermost mark; waits keep their cause; the parts still sum to the step. */
+static void test_marks(void **state) {
+	(void)state;
+	char folder[64];
+	lk_stalls_request q;
+	lk_stalls_answer *answer;
+	lk_error err = {0};
+	int64_t moment = moment_ahead();
+	double sum = 0;
+	new_folder(folder);
+	for (int rank = 0; rank < 2; rank++) write_marked_rank(folder, rank, moment);
+	lk_stalls_defaults(&q);
+	q.recording = folder;
+	if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(answer->part_count, LK_STALL_KINDS + 2);
+	assert_near(part_named(answer, "compute"), 4e-3, 1e-6);
+	assert_near(part_named(answer, "compress"), 3e-3, 1e-6);
+	assert_near(part_named(answer, "pack"), 2e-3, 1e-6);
+	assert_near(part_named(answer, "imbalance"), 1e-3, 1e-6);
+	assert_near(part_named(answer, "preparation"), 3e-3, 1e-6);
+	for (int k = 0; k < answer->part_count; k++) sum += lk_stalls_known(answer->parts[k].seconds);
+	assert_near(sum, answer->step_s, 1e-15);
+	assert_near(answer->step_s, 16e-3, 1e-6);
+	assert_int_equal(answer->mark_count, 2);
+	assert_string_equal(answer->marks[0].name, "compress");
+	assert_near(answer->marks[0].most, 4e-3, 1e-6);
+	assert_near(answer->marks[0].preparation, 3e-3, 1e-6);
+	assert_near(answer->marks[1].preparation, 0, 1e-9);
+	assert_string_equal(answer->parts[answer->lead.first].name, "compute");
+	lk_stalls_free(answer);
+	remove_folder(folder);
+}
+
+/* More names than there are parts: the rest is one part, and what is named beyond any reason shares
+ * a name. */
+static void test_many_marks(void **state) {
+	(void)state;
+	enum { NAMES = 400 };
+	char folder[64], name[16];
+	lk_stalls_request q;
+	lk_stalls_answer *answer;
+	lk_error err = {0};
+	struct writer w;
+	double sum = 0;
+	new_folder(folder);
+	begin(&w, folder, 0, 1, "a", moment_ahead());
+	w.r.head->seen |= LK_RECORDED_MPI;
+	for (int s = 0; s < 20; s++) {
+		for (int i = 0; i < NAMES; i++) {
+			snprintf(name, sizeof name, "mark %d", i);
+			mark(&w, LK_MARK_BEGINS, 0, name);
+			w.now += (1 + (i < 3)) * MS / 10;
+			mark(&w, LK_MARK_ENDS, 0, "");
+		}
+		allreduce(&w, 1 << 16, MS);
+	}
+	finish(&w);
+	lk_stalls_defaults(&q);
+	q.recording = folder;
+	if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_int_equal(answer->part_count, LK_STALL_KINDS + LK_STALLS_MARKS);
+	for (int k = LK_STALL_KINDS; k < answer->part_count; k++) sum += answer->parts[k].seconds;
+	assert_near(sum, 1e-4 * (NAMES + 3), 1e-6);
+	assert_near(part_named(answer, "compute"), 0, 1e-6);
+	lk_stalls_free(answer);
+	remove_folder(folder);
+}
+
 /* ---- a whole answer from a recording ---- */
 
 static void test_answer(void **state) {
@@ -591,13 +697,14 @@ static void test_cache(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_times),    cmocka_unit_test(test_own_time),
-		cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),
-		cmocka_unit_test(test_uneven),   cmocka_unit_test(test_loaders_in_turn),
-		cmocka_unit_test(test_bursts),   cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_answer),   cmocka_unit_test(test_storage),
-		cmocka_unit_test(test_refused),  cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_times),      cmocka_unit_test(test_own_time),
+		cmocka_unit_test(test_no_steps),   cmocka_unit_test(test_comm),
+		cmocka_unit_test(test_uneven),     cmocka_unit_test(test_loaders_in_turn),
+		cmocka_unit_test(test_bursts),     cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_answer),     cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_refused),    cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_causes),     cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_many_marks),
 	};
 	int failed = cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 	lk_arena_free(&arena);

@@ -3,12 +3,15 @@
 #undef _FORTIFY_SOURCE
 #include "recorder/files/files.h"
 
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,6 +162,28 @@ LP_EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier) {
 	signal_address(AT(barrier));
 	int result = real(barrier);
 	record_wait(LK_WAIT_THREAD, AT(barrier), start);
+	return result;
+}
+
+/* Futexes of libraries that bring their own conditions: Rust's, C++20's, Abseil's, TBB's. libc's
+ * own are not seen here, and all other system calls pass through. */
+LP_EXPORT long syscall(long number, ...) {
+	LP_LIBC(syscall)
+	long a[6];
+	va_list list;
+	va_start(list, number);
+	for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+	va_end(list);
+	int command = number == SYS_futex ? (int)a[1] & FUTEX_CMD_MASK : -1;
+	bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+	bool wakes = command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET ||
+	             command == FUTEX_WAKE_OP || command == FUTEX_CMP_REQUEUE;
+	if (wakes) signal_address((uint64_t)a[0]);
+	if (!waits || !is_watching_waits(LK_WAIT_THREAD))
+		return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	int64_t start = lp_now();
+	long result = real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	record_wait(LK_WAIT_THREAD, (uint64_t)a[0], start);
 	return result;
 }
 

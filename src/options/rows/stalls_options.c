@@ -2,9 +2,9 @@
 #include "lockstep/stalls.h"
 #include "options/rows/job_rows.h"
 
-const char *const lk_stalls_tables[] = {"all",     "parts",    "runs",  "ranks",
-                                        "buckets", "what-if",  "files", "folders",
-                                        "against", "machines", NULL};
+const char *const lk_stalls_tables[] = {"all",     "parts",   "runs",     "ranks",
+                                        "marks",   "buckets", "what-if",  "files",
+                                        "folders", "against", "machines", NULL};
 
 /* clang-format off */
 #define REQUEST lk_stalls_request
@@ -62,7 +62,8 @@ static const lk_option options[] = {
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_stalls_tables, "NAME",
-	 "one table: parts, runs, ranks, buckets, what-if, files, folders, against or machines")},
+	 "one table: parts, runs, ranks, marks, buckets, what-if, files, folders, against or "
+	 "machines")},
 	{OUT_ANY_FILE},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},

@@ -157,12 +157,31 @@ typedef struct lk_recorded_name {
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 
+/* A mark of the program begins or ends. */
+typedef struct lk_recorded_mark {
+	uint64_t thread; /* process << 16 | number */
+	int64_t ns, domain;
+	uint32_t name;  /* interned; LK_NONE: an end */
+	uint32_t order; /* in the recordings */
+} lk_recorded_mark;
+/* A thread is in a mark, and in none that is inside of it. */
+typedef struct lk_recorded_span {
+	uint64_t thread;
+	int64_t from, to;
+	uint32_t mark; /* in the run's mark_names */
+} lk_recorded_span;
+/* The name of those marks that are too many for a name of their own. */
+#define LK_OTHER_MARKS "other marks"
+
 typedef struct lk_recorded_run {
 	const char *path;
 	lk_recording_head head;  /* of the given process */
 	lk_recorded_calls calls; /* by start */
 	/* LK_RECORD_STORAGE, _PROCESSOR and _THREAD, which are not calls; by start */
 	lk_recorded_calls storage, processor, threads;
+	LK_VEC(lk_recorded_mark) marks;
+	LK_VEC(lk_recorded_span) spans; /* by thread, then time: they do not overlap */
+	LK_VEC(uint32_t) mark_names;    /* interned */
 	lk_recorded_names names, files, groups, peers, mounts; /* by key */
 	uint16_t main_thread, first_thread;                    /* first: with which the process began */
 	uint64_t strange;                                      /* invalid records */
@@ -207,9 +226,11 @@ typedef enum lk_cause {
 	LK_CAUSES
 } lk_cause;
 /* Of each step, seconds by cause; they sum to its length. Step s is from begin[s] to begin[s + 1].
- * LK_ERR_MEMORY. */
+ * `marked`, by mark_names: what all steps spend in a mark, of the thread that works, else of the
+ * one that waits for it. LK_ERR_MEMORY. */
 lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *begin, int steps,
-                                  double (*out)[LK_CAUSES], lk_error *err);
+                                  double (*out)[LK_CAUSES], double (*marked)[LK_CAUSES],
+                                  lk_error *err);
 
 /* Fill a new capture, which the caller finishes. */
 lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,

@@ -32,6 +32,9 @@ void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->storage);
 	lk_vec_free(&run->processor);
 	lk_vec_free(&run->threads);
+	lk_vec_free(&run->marks);
+	lk_vec_free(&run->spans);
+	lk_vec_free(&run->mark_names);
 	lk_vec_free(&run->names);
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
@@ -92,12 +95,16 @@ static bool possible(const lk_record_entry *entry) {
 	case LK_RECORD_PROXY:
 		return entry->proxy.device_ns >= 0 && entry->proxy.network_ns >= 0 &&
 		       entry->proxy.peer_ns >= 0;
+	case LK_RECORD_MARK: return entry->object < LK_MARK_PARTS;
 	default: return true;
 	}
 }
 
+static uint64_t most_records(const struct loader *loader) {
+	return loader->limits && loader->limits->events ? loader->limits->events : 1000000000;
+}
+
 static lk_status recorded_add_call(struct loader *loader, const lk_record_entry *entry) {
-	uint64_t most = loader->limits && loader->limits->events ? loader->limits->events : 1000000000;
 	lk_recorded_run *run = loader->run;
 	if (!possible(entry)) {
 		run->strange++;
@@ -107,7 +114,7 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	if (entry->kind == LK_RECORD_STORAGE) to = &run->storage;
 	else if (entry->kind == LK_RECORD_PROCESSOR) to = &run->processor;
 	else if (entry->kind == LK_RECORD_THREAD) to = &run->threads;
-	if (to->count >= most)
+	if (to->count >= most_records(loader))
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
 	/* `done` holds its index until all are sorted */
@@ -115,6 +122,26 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	lk_last(to)->record.start_ns += loader->shift_ns;
 	lk_last(to)->record.end_ns += loader->shift_ns;
 	return LK_OK;
+}
+
+static lk_status recorded_add_mark(struct loader *loader, const lk_recorded *recorded) {
+	const lk_record_entry *entry = &recorded->record;
+	lk_recorded_run *run = loader->run;
+	if (!possible(entry)) {
+		run->strange++;
+		return LK_OK;
+	}
+	if (run->marks.count >= most_records(loader))
+		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
+	if (!lk_push(&run->marks)) return lk_oom(loader->err);
+	lk_recorded_mark *mark = lk_last(&run->marks);
+	*mark = (lk_recorded_mark){.thread = (uint64_t)loader->process << 16 | entry->thread,
+	                           .ns = entry->start_ns + loader->shift_ns,
+	                           .domain = entry->bytes,
+	                           .name = LK_NONE,
+	                           .order = (uint32_t)run->marks.count};
+	return entry->object == LK_MARK_ENDS ? LK_OK
+	                                     : recorded_intern(loader, recorded->text, &mark->name);
 }
 
 static lk_status add_record(struct loader *loader, const lk_recorded *recorded) {
@@ -128,6 +155,7 @@ static lk_status add_record(struct loader *loader, const lk_recorded *recorded) 
 	case LK_RECORD_PEER: return recorded_add_name(loader, &loader->run->peers, recorded);
 	case LK_RECORD_MOUNT: return recorded_add_name(loader, &loader->run->mounts, recorded);
 	case LK_RECORD_GROUP: return recorded_add_name(loader, &loader->run->groups, recorded);
+	case LK_RECORD_MARK: return recorded_add_mark(loader, recorded);
 	default: return recorded_add_call(loader, &recorded->record);
 	}
 }
@@ -279,6 +307,7 @@ static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
 	sort_names(&run->groups);
 	sort_names(&run->peers);
 	sort_names(&run->mounts);
+	LK_TRY(lk_recorded_span_marks(run, err));
 	LK_TRY(find_main_thread(run, err));
 	return follow_requests(run, err);
 }

@@ -13,6 +13,9 @@
  *                   since the step began
  *     communication of a thread that has connections to other hosts or processes
  *
+ * Time is also in a mark of the program, if the thread that works is in one, or else the thread
+ * that waits for it: the cause stays what it is.
+ *
  * A thread that waits for the one that waits for it, as many threads wait for an interpreter's
  * lock, is taken to run its own code. */
 #include <math.h>
@@ -71,8 +74,15 @@ struct causes {
 	int64_t begin;             /* of the step */
 	uint64_t waiting[DEEPEST]; /* threads of which each waits for the next */
 	int depth;
-	double *out; /* [LK_CAUSES] seconds */
+	uint32_t mark; /* in which the thread is, or one that waits for it; LK_NONE */
+	double *out;   /* [LK_CAUSES] seconds */
+	double (*marked)[LK_CAUSES];
 };
+
+static void add_seconds(struct causes *c, lk_cause cause, double seconds) {
+	c->out[cause] += seconds;
+	if (c->mark != LK_NONE) c->marked[c->mark][cause] += seconds;
+}
 
 /* ---- a thread's calls ---- */
 
@@ -133,8 +143,8 @@ static void add_code(struct causes *c, uint64_t thread, int64_t from, int64_t to
 		if (note->own > 0)
 			preempted += overlap_s(note->from, note->to, from, to) * note->preempted / note->own;
 	}
-	c->out[LK_CAUSE_PREEMPTED] += preempted;
-	c->out[code] += whole - preempted;
+	add_seconds(c, LK_CAUSE_PREEMPTED, preempted);
+	add_seconds(c, code, whole - preempted);
 }
 
 /* Seconds of a thread's own code; *comm: in calls of communication; *late: from when waits were
@@ -351,7 +361,7 @@ static void add_wait_for(struct causes *c, uint64_t thread, uint64_t other, int6
 	bool known = c->depth == DEEPEST || other == thread;
 	for (int i = 0; i < c->depth; i++) known |= c->waiting[i] == other;
 	if (known) {
-		c->out[code] += 1e-9 * (double)(to - from);
+		add_seconds(c, code, 1e-9 * (double)(to - from));
 		return;
 	}
 	c->waiting[c->depth++] = thread;
@@ -372,13 +382,13 @@ static void add_wait(struct causes *c, size_t at, int64_t from, int64_t to, lk_c
 	if (!find_waker(c, at, &other, &ended)) {
 		lk_cause cause = pipe_read(c, at) ? LK_CAUSE_PREPARATION
 		                                  : cause_of_unknown(c, entry_at(c, at)->object, code);
-		c->out[cause] += 1e-9 * (double)(to - from);
+		add_seconds(c, cause, 1e-9 * (double)(to - from));
 		return;
 	}
 	if (ended < from) ended = from;
 	if (ended > to) ended = to;
 	add_wait_for(c, c->calls[at].thread, other, from, ended, code);
-	c->out[LK_CAUSE_PREEMPTED] += 1e-9 * (double)(to - ended);
+	add_seconds(c, LK_CAUSE_PREEMPTED, 1e-9 * (double)(to - ended));
 }
 
 /* ---- a stretch of a thread ---- */
@@ -397,8 +407,8 @@ static void add_file(struct causes *c, size_t at, int64_t from, int64_t to, lk_c
 	if ((entry->kind == LK_RECORD_READ || entry->kind == LK_RECORD_WRITE) && length > 0)
 		share = fmin(1, fmax(0, (double)entry->io.busy_ns / (double)length));
 	if (!is_data(c, &c->run->calls.at[c->calls[at].index])) share = 0;
-	c->out[cause] += share * whole;
-	c->out[code] += (1 - share) * whole;
+	add_seconds(c, cause, share * whole);
+	add_seconds(c, code, (1 - share) * whole);
 }
 
 static void add_call(struct causes *c, size_t at, int64_t from, int64_t to, lk_cause code) {
@@ -406,7 +416,7 @@ static void add_call(struct causes *c, size_t at, int64_t from, int64_t to, lk_c
 	double seconds = 1e-9 * (double)(to - from);
 	bool pipe;
 	switch (call->record.kind) {
-	case LK_RECORD_COMM: c->out[LK_CAUSE_COMM] += seconds; return;
+	case LK_RECORD_COMM: add_seconds(c, LK_CAUSE_COMM, seconds); return;
 	case LK_RECORD_OPEN:
 	case LK_RECORD_READ: add_file(c, at, from, to, LK_CAUSE_FETCH, code); return;
 	case LK_RECORD_WRITE:
@@ -417,18 +427,19 @@ static void add_call(struct causes *c, size_t at, int64_t from, int64_t to, lk_c
 	case LK_RECORD_RECEIVED:
 		pipe = lk_recorded_by_pipe(c->run, call);
 		if (pipe && call->record.kind == LK_RECORD_RECEIVED) add_wait(c, at, from, to, code);
-		else c->out[pipe ? code : LK_CAUSE_COMM] += seconds;
+		else add_seconds(c, pipe ? code : LK_CAUSE_COMM, seconds);
 		return;
 	case LK_RECORD_WAIT:
 		if (call->record.object != LK_WAIT_SLEEP) add_wait(c, at, from, to, code);
-		else c->out[code] += seconds;
+		else add_seconds(c, code, seconds);
 		return;
-	default: c->out[code] += seconds;
+	default: add_seconds(c, code, seconds);
 	}
 }
 
 /* `code`: the cause of the thread's own code. */
-static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t to, lk_cause code) {
+static void add_stretch(struct causes *c, uint64_t thread, int64_t from, int64_t to,
+                        lk_cause code) {
 	int64_t at = from;
 	size_t i = first_call_from(c, thread, from);
 	while (i > 0 && is_call_of(c, i - 1, thread) && entry_at(c, i - 1)->end_ns > from) i--;
@@ -442,6 +453,34 @@ static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t 
 		at = end;
 	}
 	add_code(c, thread, at, to, code);
+}
+
+static size_t first_span_from(const struct causes *c, uint64_t thread, int64_t ns) {
+	size_t low = 0, high = c->run->spans.count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const lk_recorded_span *span = &c->run->spans.at[middle];
+		if (span->thread < thread || (span->thread == thread && span->to <= ns)) low = middle + 1;
+		else high = middle;
+	}
+	return low;
+}
+
+/* Stretches in marks, and those between them. */
+static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t to, lk_cause code) {
+	uint32_t outside = c->mark;
+	int64_t at = from;
+	for (size_t i = first_span_from(c, thread, from); i < c->run->spans.count && at < to; i++) {
+		const lk_recorded_span *span = &c->run->spans.at[i];
+		if (span->thread != thread || span->from >= to) break;
+		int64_t begin = span->from > at ? span->from : at, end = span->to < to ? span->to : to;
+		add_stretch(c, thread, at, begin, code);
+		c->mark = span->mark;
+		add_stretch(c, thread, begin, end, code);
+		c->mark = outside;
+		at = end;
+	}
+	add_stretch(c, thread, at, to, code);
 }
 
 /* ---- all ---- */
@@ -504,13 +543,15 @@ static void count_asked(struct causes *c, const int64_t *begin, int steps) {
 }
 
 lk_status lk_recorded_find_causes(const lk_recorded_run *run, const int64_t *begin, int steps,
-                                  double (*out)[LK_CAUSES], lk_error *err) {
+                                  double (*out)[LK_CAUSES], double (*marked)[LK_CAUSES],
+                                  lk_error *err) {
 	LK_ASSERT(steps > 0 && begin[0] <= begin[steps]);
-	struct causes c = {.run = run, .main = run->main_thread};
+	struct causes c = {.run = run, .main = run->main_thread, .mark = LK_NONE, .marked = marked};
 	lk_status status = find_calls(&c, err);
 	if (status == LK_OK) status = find_notes(&c, err);
 	if (status == LK_OK) status = find_traits(&c, begin[0], begin[steps], err);
 	if (status == LK_OK) count_asked(&c, begin, steps);
+	for (size_t i = 0; i < run->mark_names.count; i++) memset(marked[i], 0, sizeof marked[i]);
 	for (int s = 0; s < steps && status == LK_OK; s++) {
 		memset(out[s], 0, sizeof out[s]);
 		c.begin = begin[s];

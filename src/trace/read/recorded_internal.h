@@ -1,6 +1,6 @@
 /* recorded_internal.h: shared by the files that show recordings. recording_read.c shows calls on
  * hosts, recording_device.c those of devices and of NCCL, recording_socket.c connections;
- * recorded_groups.c finds the members of groups. */
+ * recorded_groups.c finds the members of groups, recorded_marks.c the marks of threads. */
 #ifndef LK_TRACE_READ_RECORDED_INTERNAL_H
 #define LK_TRACE_READ_RECORDED_INTERNAL_H
 
@@ -91,6 +91,11 @@ void lk_show_free_device(lk_shower *shower);
 lk_status lk_show_traffic(lk_shower *shower);
 /* Show a call of the main thread that waits, or that moves bytes itself. */
 lk_status lk_show_waiting(lk_shower *shower, uint32_t lane, uint32_t index);
+
+/* ---- recorded_marks.c ---- */
+
+/* Fill the run's spans and mark_names from its marks, which it sorts. LK_ERR_MEMORY. */
+lk_status lk_recorded_span_marks(lk_recorded_run *run, lk_error *err);
 
 /* ---- recorded_groups.c ---- */
 

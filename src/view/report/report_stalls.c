@@ -52,17 +52,20 @@ static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer
 }
 
 static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
-	static const char *const keys[LK_STALL_KINDS] = {
-		"compute", "wait", "copy", "host", "prep", "data", "wait", "tp", "network", "bubble"};
+	static const char *const keys[LK_STALL_KINDS] = {"compute", "wait",   "copy", "host",
+	                                                 "prep",    "data",   "wait", "tp",
+	                                                 "network", "bubble", "wait"};
 	char note[LINE];
 	lk_report_panel(writer, "waterfall", "From computing to the measured step",
 	                "what is not known is left out", true);
 	lk_json_array(writer, "steps");
-	for (int k = 0; k < LK_STALL_KINDS; k++) {
+	for (int k = 0; k < answer->part_count; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
 		if (isnan(part->seconds) || part->seconds == 0) continue;
 		snprintf(note, sizeof note, "%s: %s", lk_stalls_bases[part->basis], part->how);
-		lk_report_fall(writer, keys[k], lk_stalls_kinds[k], part->seconds, note, false);
+		/* a mark is a part of compute */
+		lk_report_fall(writer, keys[part->mark ? LK_STALL_COMPUTE : k], part->name, part->seconds,
+		               note, false);
 	}
 	lk_report_fall(writer, "total", "measured step", answer->step_s, answer->base, true);
 	lk_json_array_end(writer);

@@ -13,6 +13,7 @@
 #define PART(member)    LK_AT(lk_stalls_part, member)
 #define RUN(member)     LK_AT(lk_stalls_row, member)
 #define RANK(member)    LK_AT(lk_stalls_rank, member)
+#define MARK(member)    LK_AT(lk_stalls_mark, member)
 #define BUCKET(member)  LK_AT(struct lk_stalls_bucket, member)
 #define CHANGE(member)  LK_AT(lk_stalls_change, member)
 #define FILE_OF(member) LK_AT(lk_stalls_file, member)
@@ -41,10 +42,6 @@ static void find_interval(double low, double high, lk_field_value *found) {
 	found->text = found->shown;
 }
 
-static void find_part(const lk_subject *subject, lk_field_value *found) {
-	found->text = lk_stalls_kinds[subject->index];
-}
-
 static void find_part_interval(const lk_subject *subject, lk_field_value *found) {
 	const lk_stalls_part *part = subject->record;
 	find_interval(part->low, part->high, found);
@@ -52,7 +49,9 @@ static void find_part_interval(const lk_subject *subject, lk_field_value *found)
 
 static void find_part_verdict(const lk_subject *subject, lk_field_value *found) {
 	const lk_stalls_part *part = subject->record;
-	if (subject->index == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN) return;
+	if (part->mark) found->text = "mark";
+	if (part->mark || subject->index == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN)
+		return;
 	found->text = part->named ? "stall" : "within noise";
 }
 
@@ -61,7 +60,8 @@ static void find_basis(const lk_subject *subject, lk_field_value *found) {
 }
 
 static const lk_answer_field part_fields[] = {
-	{"part", "part", LK_FIELD_TEXT, .get = find_part},
+	{"part", "part", PART(name)},
+	{"mark", "", PART(mark), .hidden = true},
 	{"seconds", "a step", PART(seconds), .shown = lk_format_seconds},
 	{"low_s", "", PART(low), .hidden = true},
 	{"high_s", "", PART(high), .hidden = true},
@@ -108,6 +108,18 @@ static const lk_answer_field rank_fields[] = {
 	{"preempted_s", "preempted", RANK(preempted), .shown = lk_format_seconds},
 };
 static const lk_answer_record rank_record = {LK_RECORD(lk_stalls_rank, rank_fields)};
+
+static const lk_answer_field mark_fields[] = {
+	{"mark", "mark", MARK(name)},
+	{"code_s", "code", MARK(code), .shown = lk_format_seconds},
+	{"most_code_s", "of the slowest", MARK(most), .shown = lk_format_seconds},
+	{"preparation_s", "preparation", MARK(preparation), .shown = lk_format_seconds},
+	{"fetch_s", "fetch", MARK(fetch), .shown = lk_format_seconds},
+	{"writing_s", "writing", MARK(writing), .shown = lk_format_seconds},
+	{"communication_s", "communication", MARK(communication), .shown = lk_format_seconds},
+	{"preempted_s", "preempted", MARK(preempted), .shown = lk_format_seconds},
+};
+static const lk_answer_record mark_record = {LK_RECORD(lk_stalls_mark, mark_fields)};
 
 static const lk_answer_field size_fields[] = {
 	{"bucket_bytes", "bucket", BUCKET(bucket_bytes), .shown = lk_format_bytes},
@@ -218,18 +230,26 @@ static const struct rows {
 	lk_columns columns;
 	size_t at;    /* of the rows, or of the pointer to them */
 	size_t count; /* of their number */
-	int fixed;    /* so many lie in the answer itself; 0: behind the pointer */
+	int fixed;    /* or always so many; 0: not */
+	bool here;    /* in the answer itself, instead of behind a pointer */
 } rows[LK_STALLS_TABLES] = {
-#define HERE(name_, record_, member, number) \
-	{ {.name = name_, .record = &(record_)}, offsetof(lk_stalls_answer, member), 0, number }
 #define LISTED(name_, record_, member, number)                                     \
 	{                                                                              \
 		{.name = name_, .record = &(record_)}, offsetof(lk_stalls_answer, member), \
-			offsetof(lk_stalls_answer, number), 0                                  \
+			offsetof(lk_stalls_answer, number), 0, false                           \
 	}
-	[LK_STALLS_PARTS] = HERE("parts", part_record, parts, LK_STALL_KINDS),
-	[LK_STALLS_RUNS] = HERE("runs", run_record, rows, LK_STALLS_CONFIGURATIONS),
+	[LK_STALLS_PARTS] = {{.name = "parts", .record = &part_record},
+                         offsetof(lk_stalls_answer, parts),
+                         offsetof(lk_stalls_answer, part_count),
+                         0,
+                         true},
+	[LK_STALLS_RUNS] = {{.name = "runs", .record = &run_record},
+                        offsetof(lk_stalls_answer, rows),
+                        0,
+                        LK_STALLS_CONFIGURATIONS,
+                        true},
 	[LK_STALLS_RANKS] = LISTED("ranks", rank_record, by_rank, rank_count),
+	[LK_STALLS_MARKED] = LISTED("marks", mark_record, marks, mark_count),
 	[LK_STALLS_BUCKETS] = LISTED("buckets", size_record, buckets.at, buckets.count),
 	[LK_STALLS_WHAT_IF] = LISTED("what_if", change_record, changes, change_count),
 	[LK_STALLS_FILES] = LISTED("files", file_record, files, file_count),
@@ -244,10 +264,8 @@ lk_table *lk_stalls_top(const lk_stalls_answer *answer, int which, int most) {
 	const struct rows *table_rows = &rows[which];
 	const char *answer_at = (const char *)answer, *records = answer_at + table_rows->at;
 	int count = table_rows->fixed;
-	if (!count) {
-		count = *(const int *)(const void *)(answer_at + table_rows->count);
-		records = *(const char *const *)(const void *)records;
-	}
+	if (!count) count = *(const int *)(const void *)(answer_at + table_rows->count);
+	if (!table_rows->here) records = *(const char *const *)(const void *)records;
 	LK_ASSERT(count >= 0);
 	if (most > 0 && most < count) count = most;
 	lk_table *table = lk_fields_rows(&table_rows->columns, answer, records, count);
@@ -286,11 +304,13 @@ static const lk_answer_field staging_fields[] = {
 static const lk_answer_record staging_record = {LK_RECORD(lk_stalls_staging, staging_fields)};
 
 static void find_first(const lk_subject *subject, lk_field_value *found) {
-	found->text = lk_stalls_kinds[((const lk_stalls_lead *)subject->record)->first];
+	const lk_stalls_answer *answer = subject->answer;
+	found->text = answer->parts[((const lk_stalls_lead *)subject->record)->first].name;
 }
 
 static void find_second(const lk_subject *subject, lk_field_value *found) {
-	found->text = lk_stalls_kinds[((const lk_stalls_lead *)subject->record)->second];
+	const lk_stalls_answer *answer = subject->answer;
+	found->text = answer->parts[((const lk_stalls_lead *)subject->record)->second].name;
 }
 
 static const lk_answer_field lead_fields[] = {
@@ -364,6 +384,7 @@ static const lk_answer_field answer_fields[] = {
 	{"parts", NULL, ROWS(PARTS)},
 	{"runs", NULL, ROWS(RUNS)},
 	{"by_rank", NULL, ROWS(RANKS)},
+	{"marks", NULL, ROWS(MARKED)},
 	{"buckets", NULL, ROWS(BUCKETS)},
 	{"what_if", NULL, ROWS(WHAT_IF)},
 	{"files", NULL, ROWS(FILES)},

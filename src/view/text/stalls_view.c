@@ -29,18 +29,18 @@ static lk_status stalls_view_put_table(lk_table *table, lk_format format, bool c
 static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out) {
 	enum { WIDTH = 50 };
 	double at = 0;
-	for (int k = 0; k < LK_STALL_KINDS; k++) {
+	for (int k = 0; k < answer->part_count; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
 		char time[32], share[32];
 		if (isnan(part->seconds)) {
-			fprintf(out, "  %-13s %9s\n", lk_stalls_kinds[k], "?");
+			fprintf(out, "  %-13s %9s\n", part->name, "?");
 			continue;
 		}
 		int from = (int)(at / answer->step_s * WIDTH + 0.5),
 			to = (int)((at + part->seconds) / answer->step_s * WIDTH + 0.5);
 		if (from > WIDTH) from = WIDTH;
 		if (to > WIDTH) to = WIDTH;
-		fprintf(out, "  %-13s %9s %7s  %*s", lk_stalls_kinds[k],
+		fprintf(out, "  %-13s %9s %7s  %*s", part->name,
 		        lk_format_seconds(part->seconds, time, sizeof time),
 		        lk_percent(part->share, share, sizeof share), from, "");
 		for (int i = from; i < to; i++) fputs("#", out);
@@ -70,9 +70,13 @@ static lk_status stalls_view_put_texts(const char *const *names, const char *con
 
 /* How parts were found. */
 static lk_status stalls_view_put_ways(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
-	const char *texts[LK_STALL_KINDS];
-	for (int k = 0; k < LK_STALL_KINDS; k++) texts[k] = answer->parts[k].how;
-	return stalls_view_put_texts(lk_stalls_kinds, texts, LK_STALL_KINDS, out, err);
+	enum { MOST = LK_STALL_KINDS + LK_STALLS_MARKS };
+	const char *names[MOST], *texts[MOST];
+	for (int k = 0; k < answer->part_count; k++) {
+		names[k] = answer->parts[k].name;
+		texts[k] = answer->parts[k].how;
+	}
+	return stalls_view_put_texts(names, texts, answer->part_count, out, err);
 }
 
 static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE *out,
@@ -85,11 +89,10 @@ static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE 
 
 /* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
 static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
-	LK_ASSERT(kind >= 0 && kind < LK_STALL_KINDS);
+	LK_ASSERT(kind >= 0 && kind < answer->part_count);
 	const lk_stalls_part *part = &answer->parts[kind];
 	char time[32], low[32], high[32], share[32];
-	fprintf(out, "%s %s", lk_stalls_kinds[kind],
-	        lk_format_seconds(part->seconds, time, sizeof time));
+	fprintf(out, "%s %s", part->name, lk_format_seconds(part->seconds, time, sizeof time));
 	if (!isnan(part->low))
 		fprintf(out, " (95 %%: %s - %s)", lk_format_seconds(part->low, low, sizeof low),
 		        lk_format_seconds(part->high, high, sizeof high));
@@ -109,10 +112,10 @@ static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	const lk_stalls_lead *lead = &answer->lead;
 	int worst = lk_stalls_worst(answer);
 	fputs("largest part: ", out);
-	put_part_size(answer, (int)lead->first, out);
+	put_part_size(answer, lead->first, out);
 	if (!lead->apart) {
 		fputs("; cannot be told apart from ", out);
-		put_part_size(answer, (int)lead->second, out);
+		put_part_size(answer, lead->second, out);
 	}
 	fputc('\n', out);
 	if (worst < 0) {
@@ -309,6 +312,11 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_PARTS), LK_FORMAT_TEXT, colour,
 	                             out, err));
 	LK_TRY(stalls_view_put_ways(answer, out, err));
+	if (answer->mark_count) {
+		lk_put_heading("marks of the program", colour, out);
+		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_MARKED), LK_FORMAT_TEXT,
+		                             colour, out, err));
+	}
 	lk_put_heading("runs", colour, out);
 	put_drift(answer, out);
 	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_RUNS), LK_FORMAT_TEXT, colour,
