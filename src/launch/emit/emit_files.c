@@ -291,9 +291,10 @@ const char *lk_nanotron_lacks(const lk_job *job) {
 	const lk_model *model = &job->model;
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack megatron";
 	if (job->task == LK_TASK_LORA) return "it trains no adapters; leave --task lora out";
-	if (model->network != LK_NET_DECODER || model->attention != LK_ATTN_HEADS || model->ssm > 0 ||
-	    model->rwkv_inner > 0)
-		return "its networks are those of Llama and Qwen2; use megatron";
+	if (model->network != LK_NET_DECODER || !lk_emit_plain(model) || model->norm != LK_NORM_RMS ||
+	    !model->gated || model->position_rows > 0 || model->out_bias || model->mlp_bias ||
+	    model->head_dim * model->heads != model->hidden)
+		return "its networks are those of Llama and Qwen2; use --emit megatron";
 	if (job->vp > 1 ||
 	    (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_GPIPE))
 		return "its pipelines run 1f1b and gpipe; add --schedule 1f1b --vp 1";
@@ -307,7 +308,6 @@ static bool nanotron_is_qwen(const lk_model *model) {
 
 ONLY(nanotron_qwen, nanotron_is_qwen(&job->model))
 ONLY(nanotron_llama, !nanotron_is_qwen(&job->model))
-ONLY(nanotron_heads, job->model.head_dim * job->model.heads != job->model.hidden)
 ONLY(nanotron_adam, job->optimizer != LK_OPT_SGD)
 ONLY(shared_width, job->model.experts > 0 && job->model.shared_ffn > 0)
 
