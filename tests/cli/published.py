@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Every key that --emit writes is one that the framework publishes, with a value of the type that it declares.
-Usage: published.py PROGRAM [JOBS]   prints each key that tests/data/published.csv does not have, with the first job that has it
+"""Every key that --emit writes is one that the framework publishes, with a value of the type that it declares; what the keys do not say
+of the job is in a note (told.py).
+Usage: published.py PROGRAM [JOBS]   prints each key that tests/data/published.csv does not have, with the first job that has it, and
+each fact that is not said
 
 The JOBS first of the jobs below (default all) go through every framework and the jobs of clusters around them. What is written is
 taken apart here, not by lockstep: shell words by shlex, files by PyYAML. The table says of each key its type and allowed
@@ -8,6 +10,7 @@ values as the framework's own source declares them."""
 import base64
 import concurrent.futures
 import csv
+import functools
 import json
 import pathlib
 import re
@@ -15,6 +18,7 @@ import shlex
 import subprocess
 import sys
 
+import told
 import yaml
 
 TABLE = pathlib.Path(__file__).resolve().parent.parent / "data" / "published.csv"
@@ -34,7 +38,7 @@ JOBS = (
         "--dtype mxfp8 --gpu b200", "--dtype nvfp4 --gpu b200", "--dtype fp16", "--zero 0", "--zero 2", "--zero 3", "--zero 3 --shard-group 8",
         "--zero 3 --offload-optimizer --offload-params", "--offload-optimizer", "--optimizer adam-8bit", "--optimizer muon", "--optimizer lion",
         "--optimizer adafactor", "--optimizer sgd", "--compile", "--cuda-graphs", "--task sft", "--dpo", "--loss linear", "--loss cut",
-        "--tp 4 --tp-comm-overlap", "--pp 4 --schedule gpipe", "--pp 4 --vp 2 --schedule zb-v", "--pack lognormal:700", "--bf16-layers 1 --dtype fp8",
+        "--tp 4 --tp-comm-overlap", "--pp 4 --schedule gpipe", "--pp 4 --vp 2 --schedule zb-v", "--pack lognormal:700", "--bf16-layers 1 --dtype fp8 --tp 2 --zero 1",
         "--fp8-params --dtype fp8", "--state-dtype bf16", "--no-overlap-grad-reduce", "--offload-activations --zero 3")] +
     [f"{SMALL} {more}" for more in ("", "--zero 3 --recompute full", "--dtype fp32", "--num-labels 3 --task sft")] +
     [f"{EXPERTS} {more}" for more in ("--ep 8", "--ep 4 --pp 2 --recompute moe_act+layernorm", "--ep 8 --dispatcher allgather", "--ep 8 --dispatcher deepep",
@@ -85,12 +89,13 @@ def fits(value, kind):
 
 class Judge:
     def __init__(self):
-        self.table, self.wrong, self.keys = published(), {}, set()
+        self.table, self.wrong, self.keys, self.said = published(), {}, set(), {}
 
     def key(self, framework, key, value, job):
         """One key of what is written: `value` of a file, a list of words of a flag, "word" of a word alone."""
         kinds = self.table.get((framework, key))
         self.keys.add((framework, key))
+        self.said.setdefault((framework, key), []).extend(value if isinstance(value, list) else [value])
         if kinds is None:
             self.wrong.setdefault(f"{framework} has no {key}", job)
         elif value != "word" and not any(fits(value, kind) for kind in kinds):
@@ -157,7 +162,7 @@ class Judge:
                 self.line(framework, words, job)
 
     def text(self, target, text, job):
-        framework = target.split(":")[-1]
+        framework, self.said = target.split(":")[-1], {}
         if target.startswith(("skypilot:", "kubernetes:")):
             task = yaml.safe_load(text)
             self.file(target.split(":")[0], text, job)
@@ -169,32 +174,41 @@ class Judge:
             self.script(framework, text, job)
 
 
-def emitted(program, target, job):
-    """The text, None where the job is refused."""
-    words = [program, "predict", *shlex.split(job), "--no-fixes", "--emit", target]
-    if "--stack" not in words:
-        words += ["--stack", STACKS[target.split(":")[-1]]]
+@functools.cache
+def ask(program, job, stack, *words):
+    """Output and notes; None where the job is refused."""
+    words = [program, "predict", *shlex.split(job), "--no-fixes", *words] + ([] if "--stack" in job else ["--stack", stack])
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode > 2 or done.returncode == 2 and "cannot run this job" not in done.stderr and "lockstep: --" not in done.stderr:
         raise SystemExit(f"{' '.join(words)}: {done.stderr}")
-    return done.stdout if done.returncode < 2 else None
+    return (done.stdout, done.stderr) if done.returncode < 2 else None
+
+
+def emitted(program, target, job):
+    """The text, its notes, and the job's layout; None where the job is refused."""
+    stack = STACKS[target.split(":")[-1]]
+    text = ask(program, job, stack, "--emit", target)
+    return text and (*text, json.loads(ask(program, job, stack, "-o", "json")[0])["layout"])
 
 
 def main():
     program, jobs = sys.argv[1], JOBS[:int(sys.argv[2])] if len(sys.argv) > 2 else JOBS
     targets = [*STACKS, *(f"{cluster}:{framework}" for cluster in CLUSTERS for framework in STACKS)]
-    judge, texts = Judge(), 0
+    judge, texts, unsaid = Judge(), 0, []
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         asked = [(target, job) for number, job in enumerate(jobs) for target in targets if ":" not in target or number % 10 == 0]
-        for (target, job), text in zip(asked, pool.map(lambda one: emitted(program, *one), asked)):
-            if text is not None:
-                judge.text(target, text, f"{target}: {job}")
+        for (target, job), found in zip(asked, pool.map(lambda one: emitted(program, *one), asked)):
+            if found is not None:
+                judge.text(target, found[0], f"{target}: {job}")
+                unsaid += [f"{one} ({target}: {job})" for one in told.unsaid(target.split(":")[-1], judge.said, job, found[2], found[1])]
                 texts += 1
+    print("".join(f"{one}\n" for one in unsaid), end="")
     for wrong, job in judge.wrong.items():
         print(f"{wrong} ({job})")
     if texts < 5 * len(jobs):
         print(f"only {texts} texts were written")
-    print(f"{len(jobs)} jobs, {len(targets)} targets, {len(judge.wrong)} keys that nobody publishes")
+    print(f"{len(jobs)} jobs, {len(targets)} targets, {len(judge.wrong)} keys that nobody publishes, "
+          f"{len(unsaid)} facts that are not said")
 
 
 if __name__ == "__main__":

@@ -354,8 +354,11 @@ static const char *emit_list(const struct emit_work *work, const bool fields[FIE
 			shape++;
 			continue;
 		}
+		char modules[LK_MODULES_TEXT];
+		bool parts = field->offset == offsetof(lk_job, recompute_modules); /* a set of bits */
 		lk_text_add(&list, "%s%s %s", list.used > 0 ? ", " : "", field->name,
-		            lk_field_value(arena, field, work->emission.job));
+		            parts ? lk_module_names(modules, work->emission.job->recompute_modules, '+')
+		                  : lk_field_value(arena, field, work->emission.job));
 	}
 	if (shape > 0)
 		lk_text_add(&list, "%s%d numbers of the network's shape", list.used > 0 ? ", " : "", shape);

@@ -112,6 +112,17 @@ const char *lk_rule_core_adapts(const lk_emission *emission, const char *value) 
 	return names ? lk_arena_printf(emission->arena, "[%s]", names) : NULL;
 }
 
+/* Megatron-Bridge's name of a mixed precision; out for that of its recipes (bridge/training/
+ * mixed_precision.py). */
+const char *lk_rule_bridge_format(const lk_emission *emission, const char *value) {
+	static const char *const eights[] = {
+		[LK_FP8_DELAYED] = "bf16_with_fp8_delayed_scaling_mixed",
+		[LK_FP8_TENSORWISE] = "bf16_with_fp8_current_scaling_mixed",
+		[LK_FP8_BLOCKWISE] = "bf16_with_fp8_subchannel_scaling_mixed"};
+	lk_dtype dtype = emission->job->dtype;
+	return dtype == LK_FP8 ? eights[emission->job->fp8_recipe] : files_if(dtype != LK_BF16, value);
+}
+
 /* Leave the row out unless its switch is on. */
 const char *lk_rule_on(const lk_emission *emission, const char *value) {
 	(void)emission;
@@ -384,6 +395,11 @@ const char *lk_rule_zero3(const lk_emission *emission, const char *value) {
 
 const char *lk_rule_fsdp_recomputed(const lk_emission *emission, const char *value) {
 	return files_if(files_fsdp(emission->job), lk_rule_whole_recomputed(emission, value));
+}
+
+/* The Trainer refuses to checkpoint what FSDP does already (transformers, trainer.py). */
+const char *lk_rule_trainer_recomputes(const lk_emission *emission, const char *value) {
+	return emission->accelerate && files_fsdp(emission->job) ? "False" : value;
 }
 
 /* accelerate's file has the layout; the program's flags, those of the Trainer, have the rest. */

@@ -32,7 +32,10 @@ static const char *core_lacks(const lk_job *job) {
 }
 
 const char *lk_megatron_lacks(const lk_job *job) {
-	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : core_lacks(job);
+	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
+	if (job->optimizer == LK_OPT_MUON && job->sharding > LK_SHARD_ZERO1)
+		return "its Muon runs ZeRO 0 and 1; add --zero 1"; /* megatron/training/arguments.py */
+	return core_lacks(job);
 }
 
 const char *lk_bridge_lacks(const lk_job *job) {
@@ -70,6 +73,8 @@ const char *lk_titan_lacks(const lk_job *job) {
 	if (!titan_stack(job->stack)) return "the layout is one of Megatron-LM; add --stack torchtitan";
 	if (job->offload_optimizer && !job->offload_params)
 		return "FSDP moves parameters with the optimizer's states; add --offload-params";
+	if (job->dtype == LK_FP16)
+		return "its mixed precision is bfloat16 or float32; add --dtype bf16 or fp32";
 	if (job->ep > 1 && job->etp > 1)
 		return "tensor parallelism splits no expert of its expert parallelism; add --etp 1";
 	if (emit_zero_bubble(job))

@@ -205,7 +205,10 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 		megatron->wide_first = job->wide_first, megatron->wide_last = job->wide_last;
 	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
-	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;
+	/* Muon shards its states by layer, and refuses the distributed optimizer. */
+	bool muon = job->optimizer == LK_OPT_MUON && job->sharding == LK_SHARD_ZERO1;
+	if (muon) megatron->optimizer = 3; /* dist_muon */
+	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1 && !muon;
 	megatron->megatron_fsdp = fsdp;
 	megatron->strategy = fsdp ? (int)job->sharding : 0;
 	megatron->overlap_grads = job->overlap_grad_reduce == LK_ON;
