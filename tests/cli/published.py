@@ -34,12 +34,12 @@ LORA = "--model qwen2.5-7b --gpu rtx4090 --gpus 4 --gbs 16 --seq 2048 --task lor
 JOBS = (
     [f"{DENSE} {more}" for more in (
         "", "--tp 2 --pp 2", "--tp 2 --pp 4 --vp 2", "--cp 2", "--cp 4 --cp-kind ulysses", "--cp 2 --cp-kind all-gather", "--recompute full",
-        "--recompute selective", "--recompute full/4 --pp 2", "--recompute core_attn+mlp", "--dtype fp8", "--dtype fp8 --fp8-recipe blockwise",
-        "--dtype mxfp8 --gpu b200", "--dtype nvfp4 --gpu b200", "--dtype fp16", "--zero 0", "--zero 2", "--zero 3", "--zero 3 --shard-group 8",
-        "--zero 3 --offload-optimizer --offload-params", "--offload-optimizer", "--optimizer adam-8bit", "--optimizer muon", "--optimizer lion",
-        "--optimizer adafactor", "--optimizer sgd", "--compile", "--cuda-graphs", "--task sft", "--dpo", "--loss linear", "--loss cut",
+        "--recompute selective", "--recompute full/4 --pp 2", "--recompute core_attn+mlp", "--dtype fp8 --tp 1 --zero 1 --mbs 1", "--dtype fp8 --fp8-recipe blockwise --tp 1 --zero 1 --mbs 1",
+        "--dtype mxfp8 --gpu b200 --tp 1 --zero 1 --mbs 1", "--dtype nvfp4 --gpu b200 --tp 1 --zero 1 --mbs 1", "--dtype fp16", "--zero 0", "--zero 2", "--zero 3", "--zero 3 --shard-group 8",
+        "--zero 3 --offload-optimizer --offload-params", "--offload-optimizer", "--optimizer adam-8bit", "--optimizer muon --tp 1 --zero 1 --mbs 1", "--optimizer lion",
+        "--optimizer adafactor", "--optimizer sgd", "--compile", "--cuda-graphs", "--task sft", "--dpo --tp 2 --zero 1 --mbs 1", "--loss linear", "--loss cut",
         "--tp 4 --tp-comm-overlap", "--pp 4 --schedule gpipe", "--pp 4 --vp 2 --schedule zb-v", "--pack lognormal:700", "--bf16-layers 1 --dtype fp8 --tp 2 --zero 1",
-        "--fp8-params --dtype fp8", "--state-dtype bf16", "--no-overlap-grad-reduce", "--offload-activations --zero 3")] +
+        "--fp8-params --dtype fp8 --tp 1 --zero 1 --mbs 1", "--state-dtype bf16", "--no-overlap-grad-reduce", "--offload-activations --zero 3")] +
     [f"{SMALL} {more}" for more in ("", "--zero 3 --recompute full", "--dtype fp32", "--num-labels 3 --task sft")] +
     [f"{EXPERTS} {more}" for more in ("--ep 8", "--ep 4 --pp 2 --recompute moe_act+layernorm", "--ep 8 --dispatcher allgather", "--ep 8 --dispatcher deepep",
                                       "--ep 8 --pp 2 --vp 2 --expert-overlap", "--ep 4 --etp 1 --tp 2")] +

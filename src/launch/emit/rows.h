@@ -19,8 +19,8 @@ extern lk_row_rule lk_rule_accelerate_format, lk_rule_accelerate_kind, lk_rule_a
 	lk_rule_nanotron_engine, lk_rule_nanotron_llama, lk_rule_nanotron_optimizer,
 	lk_rule_nanotron_qwen, lk_rule_on, lk_rule_pipeline, lk_rule_recomputes_all,
 	lk_rule_rotary_base, lk_rule_several, lk_rule_shared_expert, lk_rule_shared_width,
-	lk_rule_tokens, lk_rule_trainer_recomputes,
-	lk_rule_twice_rank, lk_rule_whole_recomputed, lk_rule_zero3;
+	lk_rule_tokens, lk_rule_trainer_recomputes, lk_rule_twice_rank, lk_rule_whole_recomputed,
+	lk_rule_zero3;
 
 /* emit_rows.c: the rows that are written, as a YAML file; as flags of a program, false when memory
  * runs out. */
