@@ -50,6 +50,12 @@ static void put_direction(const struct pack_file *file) {
 	printf("LK_%s, ", is[pack_one_of(file, "direction", names)]);
 }
 
+static void put_flag_direction(const struct pack_file *file) {
+	static const char *const names[] = {"read", "both", "shared", "deepspeed", NULL};
+	static const char *const is[] = {"READ", "BOTH", "SHARED", "DEEPSPEED"};
+	printf("LK_%s},\n", is[pack_one_of(file, "direction", names)]);
+}
+
 /* Whether the text of a framework has the row. */
 static bool written(const struct pack_file *file) {
 	const char *direction = pack_cell(file, "direction");
@@ -126,8 +132,7 @@ static void put_flag(const struct pack_file *file) {
 	printf(", ");
 	pack_put_text(reason);
 	printf(", ");
-	put_direction(file);
-	printf("},\n");
+	put_flag_direction(file);
 }
 
 static void put_name(const struct pack_file *file) {

@@ -38,7 +38,7 @@ static bool written_alike(double a, double b) {
 	return fabs(a - b) <= 0.005 * b;
 }
 
-/* What the text makes of the job; NULL: the same. */
+/* What the text makes of the job; NULL: the same training, as fast and as large. */
 static lk_status written_say(lk_arena *arena, lk_written *written, const lk_job *job,
                              const lk_cluster *cluster, const char **note, lk_error *err) {
 	double wanted_s, wanted, step_s = NAN, bytes = NAN;
@@ -53,7 +53,9 @@ static lk_status written_say(lk_arena *arena, lk_written *written, const lk_job 
 		*note = lk_arena_printf(arena, "%s has no setting for %s: what is written cannot run (%s)",
 		                        written->framework, written->unsaid,
 		                        lk_error_text(&refused, why, sizeof why));
-	else if (written_alike(step_s, wanted_s) && written_alike(bytes, wanted)) return LK_OK;
+	else if (!written->other_training && written_alike(step_s, wanted_s) &&
+	         written_alike(bytes, wanted))
+		return LK_OK;
 	else *note = written_note(arena, written, step_s, bytes);
 	return *note ? LK_OK : lk_oom(err);
 }

@@ -655,7 +655,7 @@ def differences(facts, job, own_network):
 
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
-FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
+FLOORS = {"automodel": 95.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
           "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9, "ms_swift": 94.0,
           "verl": 92.0, "openrlhf": 99.0, "trl": 99.0, "litgpt": 99.0, "torchtitan": 99.0, "maxtext": 88.0, "gpu_recipes": 61.0,
           "pai": 95.0, "aws_samples": 99.0, "nemo_bridge": 98.0}

@@ -964,10 +964,10 @@ static void no_settings_needed(void **state) {
 	}
 }
 
-/* What no flag of Megatron-LM states: names, and gradients that are added up in fp32 and reduced in
- * 16 bits. */
+/* What no flag of Megatron-LM states: names, gradients that are added up in fp32 and reduced in
+ * 16 bits, and the norm of embeddings, which forks alone have. */
 static bool has_no_flag(const char *field) {
-	static const char *const names[] = {"model", "family", "fp32_grads"};
+	static const char *const names[] = {"model", "family", "fp32_grads", "embed_norm"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(field, names[i]) == 0) return true;
 	return false;

@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "launch/emit/rows.h"
+#include "model/layout/job.h"
 
 enum {
 	DEPTH = 8,
@@ -263,9 +264,29 @@ static lk_status places_follow(lk_arena *arena, const char *text, size_t at, siz
 	return LK_OK;
 }
 
+/* Whether a value names layers that have adapters, "q_proj v_proj": each is an argument of its own. */
+static bool places_names_layers(lk_arena *arena, const char *with) {
+	const char *first = lk_arena_strndup(arena, with, strcspn(with, " "));
+	return first && lk_adapters_find(first) != 0;
+}
+
+/* The end of the arguments of a flag whose first one ends at `end`: plain words on its line. */
+static size_t places_arguments(const char *text, size_t end) {
+	for (;;) {
+		const char *next = text + end + strspn(text + end, " \t"), *to = places_word(next);
+		if (next == text + end || !isalpha((unsigned char)*next) || to == next) return end;
+		if (memchr(next, '=', (size_t)(to - next))) return end;
+		end = (size_t)(to - text);
+	}
+}
+
 lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place, const char *with,
                          lk_edits *out, lk_error *err) {
 	if (!with) return places_remove(arena, text, place, out, err);
+	bool plain = place->at < place->end && isalpha((unsigned char)text[place->at]);
+	if (place->form == LK_SPOT_FLAG && plain && text[place->at - 1] != '=' &&
+	    places_names_layers(arena, with))
+		return places_edit(out, place->at, places_arguments(text, place->end), with, err);
 	if (place->form == LK_SPOT_FLAG && place->at < place->end && *with)
 		LK_TRY(places_follow(arena, text, place->at, place->end, with, 0, out, err));
 	if (place->form == LK_SPOT_FLAG && place->at == place->end) {

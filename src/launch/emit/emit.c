@@ -26,57 +26,10 @@ enum {
 	FIELDS = 512  /* more than lk_job_fields has */
 };
 
-/* ---- what a framework cannot run ---- */
-
 static bool emit_one_of(const char *stack, const char *const *names) {
 	for (; *names != NULL; names++)
 		if (strcmp(stack, *names) == 0) return true;
 	return false;
-}
-
-static bool emit_spares_memory(const lk_job *job) {
-	return job->schedule == LK_SCHED_V_HALF || job->schedule == LK_SCHED_V_MIN;
-}
-
-static bool emit_zero_bubble(const lk_job *job) {
-	return job->schedule == LK_SCHED_ZB_H1 || job->schedule == LK_SCHED_ZB_H2 ||
-	       job->schedule == LK_SCHED_DUALPIPE || emit_spares_memory(job);
-}
-
-#define TRAINS_NO_ADAPTERS \
-	"it trains no adapters; use --emit axolotl, llama-factory, accelerate or bridge"
-
-static const char *megatron_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	if (lk_job_dualpipe(job) || job->schedule == LK_SCHED_ZB_H2 || emit_spares_memory(job))
-		return "Megatron-LM has no such pipeline schedule; add --schedule 1f1b,interleaved";
-	return NULL;
-}
-
-static const char *nemo_lacks(const lk_job *job) {
-	if (job->narrow_base) return "its adapters keep the base in 16 bits; leave out --qlora";
-	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack nemo";
-	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
-		return "NeMo runs 1f1b and interleaved alone; add --schedule 1f1b,interleaved";
-	return NULL;
-}
-
-static const char *deepspeed_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	return lk_job_uses_deepspeed(job) ? NULL
-	                                  : "the layout is not one of DeepSpeed; add --stack deepspeed";
-}
-
-static const char *titan_lacks(const lk_job *job) {
-	static const char *const fsdp[] = {"fsdp", "torchtitan", "llm-foundry", NULL};
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
-	if (!emit_one_of(job->stack, fsdp))
-		return "the layout is one of Megatron-LM; add --stack torchtitan";
-	if (job->offload_optimizer && !job->offload_params)
-		return "FSDP moves parameters with the optimizer's states; add --offload-params";
-	if (emit_zero_bubble(job))
-		return "torchtitan has no such pipeline schedule; add --schedule 1f1b,interleaved,zb-v";
-	return NULL;
 }
 
 /* ---- targets ---- */
@@ -96,12 +49,13 @@ typedef struct emit_framework {
 #define NEMO_IMAGE     "nvcr.io/nvidia/nemo:25.09"
 
 static const emit_framework frameworks[] = {
-	{"megatron", "megatron", megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
-	{"bridge", "nemo", nemo_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
-	{"nemo", "nemo", nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
-	{"deepspeed", "megatron-deepspeed", deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL, MEGATRON_IMAGE,
+	{"megatron", "megatron", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
+	{"bridge", "nemo", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
+	{"nemo", "nemo", lk_nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
+	{"deepspeed", "megatron-deepspeed", lk_deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL,
+     MEGATRON_IMAGE, false},
+	{"torchtitan", "torchtitan", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE,
      false},
-	{"torchtitan", "torchtitan", titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE, false},
 	{"axolotl", "fsdp", lk_axolotl_lacks, 0, lk_write_axolotl, "axolotlai/axolotl:main-latest",
      false},
 	{"llama-factory", "fsdp", lk_llama_factory_lacks, 0, lk_write_llama_factory,
@@ -209,6 +163,7 @@ struct emit_work {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper; /* NULL: none */
 	bool exact;                         /* settings state the work too */
+	bool describes;                     /* the text has the network's numbers, not its name */
 	bool stated[FIELDS];                /* fields that settings state, by number */
 	bool unsaid[FIELDS];                /* of the work, which nothing states */
 	lk_job read;                        /* what was written */
@@ -255,7 +210,8 @@ static lk_status emit_read(struct emit_work *work, const char *text, lk_job *raw
 	else LK_TRY(lk_launch_config_text(arena, text, size, name, &back, err));
 	*raw = *back.job;
 	raw->gpus = back.gpus;
-	*network = raw->model.layers > 0 ? NULL : back.network;
+	work->describes = raw->model.layers > 0;
+	*network = work->describes ? NULL : back.network;
 	return LK_OK;
 }
 
@@ -301,13 +257,27 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 	return emit_add(&work->emission, &lk_job_fields[0], job->model.name, err);
 }
 
-/* Whether a field is of the work that a program does, and not of its data, code or machine. */
-static bool emit_of_work(const lk_field *field) {
-	static const char *const about[] = {
-		"gpus",        "stack",       "profile",    "release",  "moe_imbalance",   "pack_share",
-		"ragged",      "pack_spread", "host_ahead", "own_code", "early_attention", "local_layers",
-		"layer_units", NULL};
-	return !emit_of_network(field) && !emit_one_of(field->name, about);
+/* Whether a field is of the work that a program does, and not of its data, code or machine. A
+ * network that the text names is the program's to know, whatever its numbers. */
+static bool emit_of_work(const struct emit_work *work, const lk_field *field) {
+	static const char *const about[] = {"gpus",
+	                                    "stack",
+	                                    "profile",
+	                                    "release",
+	                                    "moe_imbalance",
+	                                    "pack_share",
+	                                    "ragged",
+	                                    "pack_spread",
+	                                    "host_ahead",
+	                                    "own_code",
+	                                    "early_attention",
+	                                    "local_layers",
+	                                    "layer_units",
+	                                    "model",
+	                                    "family",
+	                                    "context",
+	                                    NULL};
+	return (work->describes || !emit_of_network(field)) && !emit_one_of(field->name, about);
 }
 
 /* States what reading gave back otherwise; *done: nothing. */
@@ -326,7 +296,7 @@ static lk_status emit_state_rest(struct emit_work *work, const lk_job *raw, bool
 		work->unsaid[i] = false;
 		if (lk_field_equal(field, job, &back) || (said && lk_field_equal(field, job, raw)))
 			continue;
-		work->unsaid[i] = !work->exact && emit_of_work(field);
+		work->unsaid[i] = !work->exact && emit_of_work(work, field);
 		if (work->unsaid[i]) continue;
 		if (work->stated[i])
 			return lk_fail(err, LK_ERR_INTERNAL, "--emit", "%s does not read back", field->name);
@@ -366,7 +336,7 @@ static lk_status emit_note(struct emit_work *work, const char *text, lk_error *e
  * otherwise, and what does not concern the network. */
 static const char *emit_list(const struct emit_work *work, const bool fields[FIELDS]) {
 	static const char *const silent[] = {"model",   "family",  "gpus", "stack",
-	                                     "profile", "release", NULL};
+	                                     "profile", "release", "task", NULL};
 	static const char *const of_experts[] = {"graph_experts", "expert_overlap", "dispatcher",
 	                                         "grouped_gemm",  "fp8_dispatch",   NULL};
 	static const char *const of_contexts[] = {"cp_kind", "cp_heads", "cp_balanced", NULL};
@@ -380,12 +350,15 @@ static const char *emit_list(const struct emit_work *work, const bool fields[FIE
 		if (!fields[i] || emit_one_of(field->name, silent)) continue;
 		if (dense && emit_one_of(field->name, of_experts)) continue;
 		if (whole && emit_one_of(field->name, of_contexts)) continue;
-		if (emit_of_network(field)) {
+		if (emit_of_network(field) && !work->describes) {
 			shape++;
 			continue;
 		}
+		char modules[LK_MODULES_TEXT];
+		bool parts = field->offset == offsetof(lk_job, recompute_modules); /* a set of bits */
 		lk_text_add(&list, "%s%s %s", list.used > 0 ? ", " : "", field->name,
-		            lk_field_value(arena, field, work->emission.job));
+		            parts ? lk_module_names(modules, work->emission.job->recompute_modules, '+')
+		                  : lk_field_value(arena, field, work->emission.job));
 	}
 	if (shape > 0)
 		lk_text_add(&list, "%s%d numbers of the network's shape", list.used > 0 ? ", " : "", shape);
@@ -547,10 +520,14 @@ bool lk_launch_describes(const lk_model *model) {
 /* What a framework cannot run, or be told; NULL: nothing. */
 static const char *emit_lacks(const emit_framework *framework, const lk_job *job) {
 	static const char *const keeps_params[] = {"megatron", "bridge", "nemo", "nanotron", NULL};
+	static const char *const by_numbers[] = {"megatron", "deepspeed", "nanotron", NULL};
 	const char *lacks = framework->lacks(job);
 	bool convolutions = job->model.network == LK_NET_CONV;
 	if (convolutions && !framework->convolutions)
 		lacks = "it trains no convolution nets; accelerate starts a program of yours";
+	if (job->model.tower.layers > 0 && emit_one_of(framework->name, by_numbers))
+		lacks = "its settings describe no encoder of images; use --emit axolotl, llama-factory or "
+				"accelerate";
 	if (!convolutions && !lk_launch_describes(&job->model))
 		lacks = "what it writes cannot describe diffusion transformers and networks that read "
 				"sound; give the network's own trainer the layout";
@@ -588,10 +565,47 @@ const char *lk_emit_lacks(const char *framework, const lk_job *job) {
 	return emit_named(framework)->lacks(job);
 }
 
+/* Whether a field says what is trained and where its parts are, and not only how fast. */
+static bool emit_defines(const lk_field *field) {
+	static const char *const names[] = {"seq",
+	                                    "tp",
+	                                    "pp",
+	                                    "vp",
+	                                    "cp",
+	                                    "ep",
+	                                    "etp",
+	                                    "mbs",
+	                                    "gbs",
+	                                    "schedule",
+	                                    "sharding",
+	                                    "shard_group",
+	                                    "recompute",
+	                                    "recompute_layers",
+	                                    "recompute_modules",
+	                                    "optimizer",
+	                                    "dtype",
+	                                    "state_dtype",
+	                                    "master_weights",
+	                                    "fp8_recipe",
+	                                    "objective",
+	                                    "lora_rank",
+	                                    "lora_targets",
+	                                    "dora",
+	                                    "narrow_base",
+	                                    "offload_optimizer",
+	                                    "offload_params",
+	                                    "offload_activations",
+	                                    NULL};
+	return (emit_of_network(field) && !field->code) || emit_one_of(field->name, names);
+}
+
 /* What was written in place of the job, and what it lacks. */
 static lk_status emit_keep_written(const struct emit_work *work, lk_written *written,
                                    lk_error *err) {
 	*written = (lk_written){.framework = work->framework->name, .job = work->read};
+	for (int i = 0; i < FIELDS && lk_job_fields[i].name != NULL; i++)
+		written->other_training =
+			written->other_training || (work->unsaid[i] && emit_defines(&lk_job_fields[i]));
 	written->unsaid = emit_list(work, work->unsaid);
 	return written->unsaid ? LK_OK : lk_oom(err);
 }

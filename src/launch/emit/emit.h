@@ -3,6 +3,7 @@
  *
  *   emit.c           targets by name; what is written is read back, and what comes out different is
  *                    stated as LOCKSTEP_NAME=value, until nothing does
+ *   emit_lacks.c     jobs that those started by a line cannot run
  *   emit_page.c      texts and words that grow
  *   emit_line.c      launch lines of Megatron-LM and DeepSpeed
  *   emit_dotted.c    launch lines of NeMo, Megatron-Bridge and torchtitan
@@ -39,8 +40,9 @@ bool lk_emit_states(const lk_key *const *keys, const char *fact);
 /* What a text makes its framework do, where that is not the job. */
 typedef struct lk_written {
 	const char *framework;
-	const char *unsaid; /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
-	lk_job job;         /* as the text states it, not completed */
+	const char *unsaid;  /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
+	bool other_training; /* unsaid is more than how fast it runs: network, degrees, formats, ... */
+	lk_job job;          /* as the text states it, not completed */
 } lk_written;
 /* Writes a completed job. `cluster` (may be NULL) is where it runs. Texts from the arena. `written`
  * NULL: the text is for lockstep alone, and states what the framework cannot be told.
@@ -77,6 +79,9 @@ lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, con
                        const lk_cluster *cluster, lk_written *written, lk_emitted *out,
                        lk_error *err);
 
+/* Whether layers are attention by whole heads with full context, and an MLP, each after one norm:
+ * what software that takes a network by a few numbers builds. */
+bool lk_emit_plain(const lk_model *model);
 /* Whether flags and settings can state the whole network: they cannot state convolutions or
  * diffusion blocks. */
 bool lk_launch_describes(const lk_model *model);
@@ -131,6 +136,13 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect);
 bool lk_dotted_write(lk_emission *emission, int dialect);
 /* Why the line may not run: nobody's recipe trains the network; NULL where one does. */
 const char *lk_dotted_unknown(int dialect, const lk_job *job);
+
+/* emit_lacks.c: what they cannot run, in words, and what to do; NULL: nothing. */
+const char *lk_megatron_lacks(const lk_job *job);
+const char *lk_bridge_lacks(const lk_job *job);
+const char *lk_nemo_lacks(const lk_job *job);
+const char *lk_deepspeed_lacks(const lk_job *job);
+const char *lk_titan_lacks(const lk_job *job);
 
 /* emit_files.c: contents and program of a configuration. */
 bool lk_write_axolotl(lk_emission *emission);

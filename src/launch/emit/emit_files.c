@@ -112,6 +112,17 @@ const char *lk_rule_core_adapts(const lk_emission *emission, const char *value) 
 	return names ? lk_arena_printf(emission->arena, "[%s]", names) : NULL;
 }
 
+/* Megatron-Bridge's name of a mixed precision; out for that of its recipes (bridge/training/
+ * mixed_precision.py). */
+const char *lk_rule_bridge_format(const lk_emission *emission, const char *value) {
+	static const char *const eights[] = {
+		[LK_FP8_DELAYED] = "bf16_with_fp8_delayed_scaling_mixed",
+		[LK_FP8_TENSORWISE] = "bf16_with_fp8_current_scaling_mixed",
+		[LK_FP8_BLOCKWISE] = "bf16_with_fp8_subchannel_scaling_mixed"};
+	lk_dtype dtype = emission->job->dtype;
+	return dtype == LK_FP8 ? eights[emission->job->fp8_recipe] : files_if(dtype != LK_BF16, value);
+}
+
 /* Leave the row out unless its switch is on. */
 const char *lk_rule_on(const lk_emission *emission, const char *value) {
 	(void)emission;
@@ -291,9 +302,10 @@ const char *lk_nanotron_lacks(const lk_job *job) {
 	const lk_model *model = &job->model;
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack megatron";
 	if (job->task == LK_TASK_LORA) return "it trains no adapters; leave --task lora out";
-	if (model->network != LK_NET_DECODER || model->attention != LK_ATTN_HEADS || model->ssm > 0 ||
-	    model->rwkv_inner > 0)
-		return "its networks are those of Llama and Qwen2; use megatron";
+	if (model->network != LK_NET_DECODER || !lk_emit_plain(model) || model->norm != LK_NORM_RMS ||
+	    !model->gated || model->position_rows > 0 || model->out_bias || model->mlp_bias ||
+	    model->head_dim * model->heads != model->hidden)
+		return "its networks are those of Llama and Qwen2; use --emit megatron";
 	if (job->vp > 1 ||
 	    (job->pp > 1 && job->schedule != LK_SCHED_1F1B && job->schedule != LK_SCHED_GPIPE))
 		return "its pipelines run 1f1b and gpipe; add --schedule 1f1b --vp 1";
@@ -307,7 +319,6 @@ static bool nanotron_is_qwen(const lk_model *model) {
 
 ONLY(nanotron_qwen, nanotron_is_qwen(&job->model))
 ONLY(nanotron_llama, !nanotron_is_qwen(&job->model))
-ONLY(nanotron_heads, job->model.head_dim * job->model.heads != job->model.hidden)
 ONLY(nanotron_adam, job->optimizer != LK_OPT_SGD)
 ONLY(shared_width, job->model.experts > 0 && job->model.shared_ffn > 0)
 
@@ -384,6 +395,11 @@ const char *lk_rule_zero3(const lk_emission *emission, const char *value) {
 
 const char *lk_rule_fsdp_recomputed(const lk_emission *emission, const char *value) {
 	return files_if(files_fsdp(emission->job), lk_rule_whole_recomputed(emission, value));
+}
+
+/* The Trainer refuses to checkpoint what FSDP does already (transformers, trainer.py). */
+const char *lk_rule_trainer_recomputes(const lk_emission *emission, const char *value) {
+	return emission->accelerate && files_fsdp(emission->job) ? "False" : value;
 }
 
 /* accelerate's file has the layout; the program's flags, those of the Trainer, have the rest. */

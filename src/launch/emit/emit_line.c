@@ -83,6 +83,14 @@ static void put_linear_layers(lk_arena *arena, const lk_model *model, lk_megatro
 	megatron->linear_freq = every > 0 ? lk_arena_printf(arena, "%d", every) : list;
 }
 
+/* What Megatron-DeepSpeed says with flags of its own. */
+static void put_shape_deepspeed(const lk_model *model, lk_megatron *megatron) {
+	megatron->group_query = false;
+	if (model->kv_heads != model->heads) megatron->job.model.kv_heads = model->kv_heads;
+	megatron->rotary = megatron->positions == 1;
+	if (model->norm == LK_NORM_RMS) megatron->normalization = 3; /* rmsnorm */
+}
+
 /* `hybrids`: the software has layers beyond attention of one kind. */
 static void put_shape(lk_arena *arena, const lk_model *model, bool hybrids, lk_megatron *megatron) {
 	lk_megatron start;
@@ -197,7 +205,10 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 		megatron->wide_first = job->wide_first, megatron->wide_last = job->wide_last;
 	megatron->sequence_parallel = job->sequence_parallel == LK_ON;
 	bool fsdp = job->sharding >= LK_SHARD_ZERO2;
-	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1;
+	/* Muon shards its states by layer, and refuses the distributed optimizer. */
+	bool muon = job->optimizer == LK_OPT_MUON && job->sharding == LK_SHARD_ZERO1;
+	if (muon) megatron->optimizer = 3; /* dist_muon */
+	megatron->distributed_optimizer = job->sharding == LK_SHARD_ZERO1 && !muon;
 	megatron->megatron_fsdp = fsdp;
 	megatron->strategy = fsdp ? (int)job->sharding : 0;
 	megatron->overlap_grads = job->overlap_grad_reduce == LK_ON;
@@ -224,8 +235,6 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	megatron->balanced_experts = job->model.experts > 0 && job->moe_imbalance == 1;
 	megatron->dispatcher = job->model.experts > 0 ? dispatchers[job->dispatcher] : 0;
 	megatron->flex_backend = megatron->dispatcher == 2;
-	megatron->zero_bubble = job->schedule == LK_SCHED_ZB_H1;
-	megatron->zero_bubble_v = job->schedule == LK_SCHED_ZB_V;
 	if (job->pipeline_layout[0] != '\0') megatron->layout = job->pipeline_layout;
 	if (megatron->layout != NULL || job->schedule != LK_SCHED_INTERLEAVED) megatron->job.vp = 0;
 	if (job->shard_group > 0 && job->dp > 0 && job->dp * job->cp % job->shard_group == 0)
@@ -234,17 +243,22 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	if (job->etp == job->tp) megatron->job.etp = 0;
 }
 
-static lk_status emit_line_megatron(lk_arena *arena, const lk_job *job, bool hybrids,
+static lk_status emit_line_megatron(lk_arena *arena, const lk_job *job, bool deepspeed,
                                     lk_megatron *out, lk_error *err) {
 	lk_megatron_init(out);
 	lk_model start = out->job.model;
 	out->job = *job;
-	if (job->model.layers > 0) put_shape(arena, &job->model, hybrids, out);
+	if (job->model.layers > 0) put_shape(arena, &job->model, !deepspeed, out);
 	else out->job.model = start;
 	emit_line_put_numbers(job, out);
 	put_recompute(arena, job, out);
 	put_context(arena, job, out);
 	put_switches(job, out);
+	if (deepspeed) {
+		put_shape_deepspeed(&job->model, out);
+		out->flash_v2 = out->backend == 1;
+		if (job->optimizer != LK_OPT_SGD) out->optimizer = 0;
+	}
 	bool list = job->model.experts > 0 && (job->model.dense_layers > 0 ||
 	                                       job->model.moe_offset > 0 || job->model.moe_every > 1);
 	return list && out->moe_freq == NULL ? lk_oom(err) : LK_OK;
@@ -261,7 +275,7 @@ static bool emit_line_put_list(lk_arena *arena, const char *value, lk_words *wor
 	return true;
 }
 
-/* A flag and its value; nothing where it says what Megatron-LM assumes anyway. */
+/* A flag and its value; nothing where it says what the program assumes anyway. */
 static bool emit_line_put_flag(lk_arena *arena, const lk_flag *flag, const lk_megatron *megatron,
                                const lk_megatron *start, lk_words *words) {
 	const void *field = (const char *)megatron + flag->offset,
@@ -269,7 +283,7 @@ static bool emit_line_put_flag(lk_arena *arena, const lk_flag *flag, const lk_me
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	char real[32];
-	if (flag->direction != LK_BOTH || flag->kind >= LK_FLAG_IGNORED) return true;
+	if (flag->kind >= LK_FLAG_IGNORED) return true;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
 	case LK_FLAG_CLEAR:
@@ -338,7 +352,7 @@ static char *base64(lk_arena *arena, const char *bytes, size_t size) {
 	return out;
 }
 
-/* What DeepSpeed has to know: batch, sharding, overlap, buckets, numbers. */
+/* What DeepSpeed has to know: batch, sharding, overlap, buckets, formats. */
 static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	double element = job->grad_reduce_fp32 == LK_ON || job->dtype <= LK_TF32 ? 4 : 2;
 	const char *offload =
@@ -350,13 +364,17 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	if (job->dtype == LK_FP16) format = ",\"fp16\":{\"enabled\":true}";
 	else if (job->dtype > LK_FP16) format = ",\"bf16\":{\"enabled\":true}";
 	else format = "";
-	char *json = lk_arena_printf(arena,
-	                             "{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
-	                             "\"zero_optimization\":{\"stage\":%d,"
-	                             "\"overlap_comm\":%s,\"reduce_bucket_size\":%.0f%s}%s}",
-	                             job->gbs, job->mbs, (int)job->sharding,
-	                             job->overlap_grad_reduce == LK_ON ? "true" : "false",
-	                             job->bucket_bytes / element, offload, format);
+	const char *narrow = job->dtype == LK_FP16 ? "fp16" : "bf16";
+	bool wide = job->dtype <= LK_TF32;
+	char *json = lk_arena_printf(
+		arena,
+		"{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
+		"\"zero_optimization\":{\"stage\":%d,\"overlap_comm\":%s,"
+		"\"reduce_bucket_size\":%.0f%s}%s,"
+		"\"communication_data_type\":\"%s\",\"data_types\":{\"grad_accum_dtype\":\"%s\"}}",
+		job->gbs, job->mbs, (int)job->sharding,
+		job->overlap_grad_reduce == LK_ON ? "true" : "false", job->bucket_bytes / element, offload,
+		format, element == 4 ? "fp32" : narrow, wide || job->fp32_grads == LK_ON ? "fp32" : narrow);
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 
@@ -373,7 +391,7 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect) {
 		return false;
 	if (dialect != LK_DIALECT_MEGATRON && !deepspeed) return lk_dotted_write(emission, dialect);
 	lk_megatron *megatron = LK_ARRAY(arena, lk_megatron, 2);
-	if (megatron == NULL || emit_line_megatron(arena, job, !deepspeed, &megatron[0], NULL) != LK_OK)
+	if (megatron == NULL || emit_line_megatron(arena, job, deepspeed, &megatron[0], NULL) != LK_OK)
 		return false;
 	lk_megatron_init(&megatron[1]);
 	bool hybrid = megatron[0].hybrid != NULL;
@@ -382,8 +400,11 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect) {
 	                lk_put_word(words, "megatron.core.models.mamba.mamba_layer_specs") &&
 	                lk_put_word(words, "mamba_stack_spec")))
 		return false;
+	lk_direction own = deepspeed ? LK_DEEPSPEED : LK_BOTH;
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
-		if (!emit_line_put_flag(arena, flag, &megatron[0], &megatron[1], words)) return false;
+		if ((flag->direction == own || flag->direction == LK_SHARED) &&
+		    !emit_line_put_flag(arena, flag, &megatron[0], &megatron[1], words))
+			return false;
 	return !deepspeed ||
 	       (lk_put_word(words, "--deepspeed") && lk_put_word(words, "--deepspeed_config") &&
 	        lk_put_word(words, deepspeed_config(arena, job)));

@@ -422,6 +422,7 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = dotted->recipe ? lk_recipe_of_titan(dotted->recipe) : NULL;
+	lk_fill_int(&job->etp, 1); /* its default, and since 2026 all that there is */
 	if (dotted->recipe == NULL) return LK_OK;
 	if (recipe == NULL) return lk_launch_network(reading, "config", dotted->recipe);
 	LK_TRY(lk_launch_network(reading, "config", recipe->preset));

@@ -22,7 +22,8 @@ typedef struct lk_megatron {
 	bool grouped_gemm, precision_aware;
 	bool hybrid_said;                  /* --is-hybrid-model */
 	double attention_share, mlp_share; /* of a hybrid's layers that no pattern lists */
-	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
+	bool cuda_graph, flash_attention, flash_v2, fused_loss, defer_head, deepep, balanced_experts,
+		sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
 		zero_stage;
@@ -50,8 +51,9 @@ typedef struct lk_megatron {
 } lk_megatron;
 
 /* Whether a row of data/launch is read, written, or both. If several rows that are read share a
- * field, one of them is written. */
-typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH } lk_direction;
+ * field, one of them is written. Of flags: BOTH are written for Megatron-LM, DEEPSPEED for
+ * Megatron-DeepSpeed, SHARED for either. */
+typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH, LK_SHARED, LK_DEEPSPEED } lk_direction;
 
 typedef enum lk_flag_kind {
 	LK_FLAG_INT,

@@ -1,5 +1,6 @@
-/* megatron_forks.c: flags that Pai-Megatron-Patch adds to Megatron-LM's (its
- * megatron_patch/arguments.py, alibaba/Pai-Megatron-Patch), in terms of Megatron-LM's own. */
+/* megatron_forks.c: flags that Pai-Megatron-Patch (alibaba/Pai-Megatron-Patch,
+ * megatron_patch/arguments.py) and Megatron-DeepSpeed (deepspeedai/Megatron-DeepSpeed,
+ * pretrain_gpt.py) add to Megatron-LM's, in terms of its own. */
 #include "launch/megatron/megatron.h"
 
 #include <stdint.h>
@@ -84,6 +85,10 @@ lk_status lk_megatron_forks(lk_reading *reading, lk_megatron *megatron) {
 		LK_TRY(lk_launch_note(reading, "position-embedding-type",
 		                      "the slopes of ALiBi are not modelled"));
 	megatron->positions = positions[megatron->positions];
+	if (megatron->flash_v2) { /* Megatron-DeepSpeed's get_batch then makes no mask */
+		megatron->flash_attention = true;
+		megatron->job.attention_mask = false;
+	}
 	if (megatron->head_type == 1) megatron->group_query = true;
 	if (megatron->glu == 1) megatron->geglu = true;
 	else if (megatron->glu > 1) megatron->swiglu = true;

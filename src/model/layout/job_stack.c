@@ -208,9 +208,10 @@ static const lk_stack_features features[] = {
 		.wide_grads = true,
 		.cp_contiguous = true,
 		.grouped_experts = true,
+		.etp = 1,
 		.source = "pytorch/torchtitan: FSDP2's MixedPrecisionPolicy keeps and reduces gradients in "
 				  "fp32; context parallelism splits the sequence into one piece per rank; "
-				  "torch._grouped_mm multiplies all experts",
+				  "torch._grouped_mm multiplies all experts, which expert parallelism keeps whole",
 	},
 	{
 		.stack = "automodel",
