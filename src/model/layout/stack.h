@@ -29,6 +29,7 @@ typedef struct lk_stack_features {
 	bool wide_grads;       /* gradients are kept and reduced in fp32 */
 	bool late_reduce;      /* below ZeRO 2: gradients are reduced after the last backward pass */
 	bool cp_contiguous;    /* context parallelism is not load-balanced */
+	bool torchao;          /* linear layers in 8 bits are torchao's: factors of this step's tensors */
 	bool on_blackwell;     /* CUDA graphs on Blackwell only */
 	bool overlap_across;   /* expert traffic is overlapped if it leaves the node */
 	bool in_mxfp8;         /* graphs of experts, and their overlap, only in MXFP8 */
