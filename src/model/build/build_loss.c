@@ -191,16 +191,8 @@ static void cut_backward(lk_builder *builder) {
 
 /* ---- by kind ---- */
 
-/* The job whose products over the vocabulary stay in 16 bits when those of layers have fewer:
- * Megatron-Core's output_layer is no layer of Transformer Engine, torchtitan's configurations
- * filter "output" from float8, DeepSeek-V3 keeps its head (arXiv 2412.19437, 3.3.1). */
-static lk_job loss_job(const lk_job *job) {
-	lk_job own = *job;
-	if (job->dtype >= LK_FP8) own.dtype = LK_BF16;
-	return own;
-}
-
-static void loss_forward(lk_builder *builder, double saved, bool learns) {
+void lk_build_loss_forward(lk_builder *builder, double saved, bool learns) {
+	LK_ASSERT(saved >= 0);
 	switch (builder->job->loss) {
 	case LK_LOSS_LINEAR:
 	case LK_LOSS_CHUNKED: pieces_forward(builder, saved, learns); break;
@@ -209,30 +201,13 @@ static void loss_forward(lk_builder *builder, double saved, bool learns) {
 	}
 }
 
-void lk_build_loss_forward(lk_builder *builder, double saved, bool learns) {
-	LK_ASSERT(saved >= 0);
-	const lk_job *job = builder->job;
-	lk_job own = loss_job(job);
-	builder->job = &own;
-	loss_forward(builder, saved, learns);
-	builder->job = job;
-}
-
-static void loss_backward(lk_builder *builder) {
+void lk_build_loss_backward(lk_builder *builder) {
 	switch (builder->job->loss) {
 	case LK_LOSS_LINEAR:
 	case LK_LOSS_CHUNKED: lk_build_release(builder, gradient_sum(builder), LK_OWN_GRADIENTS); break;
 	case LK_LOSS_CUT: cut_backward(builder); break;
 	default: whole_backward(builder);
 	}
-}
-
-void lk_build_loss_backward(lk_builder *builder) {
-	const lk_job *job = builder->job;
-	lk_job own = loss_job(job);
-	builder->job = &own;
-	loss_backward(builder);
-	builder->job = job;
 }
 
 void lk_build_loss_drop(lk_builder *builder) {

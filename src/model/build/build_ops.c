@@ -271,10 +271,18 @@ static double full_rows_bytes(const lk_builder *builder) {
 	return builder->tokens * builder->model->hidden * builder->bytes;
 }
 
+/* Of rows that products alone read: they are cast before they are gathered, but where a factor
+ * needs the whole row (Transformer Engine's gather_along_first_dim; torchtitan's
+ * Float8ColwiseParallel). */
+static double operand_rows_bytes(const lk_builder *builder) {
+	if (lk_job_scales_rows(builder->job)) return full_rows_bytes(builder);
+	return lk_build_kept_bytes(builder, builder->tokens * builder->model->hidden);
+}
+
 void lk_build_tp_enter(lk_builder *builder, const char *name) {
 	if (builder->tp > 1 && builder->sp)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
-		                    full_rows_bytes(builder), false);
+		                    operand_rows_bytes(builder), false);
 }
 
 void lk_build_tp_leave(lk_builder *builder, const char *name) {
@@ -284,9 +292,12 @@ void lk_build_tp_leave(lk_builder *builder, const char *name) {
 }
 
 void lk_build_tp_leave_backward(lk_builder *builder, const char *name) {
+	/* factors of blocks differ between rows and columns: both copies travel */
+	lk_dtype dtype = builder->job->dtype;
+	double copies = dtype == LK_MXFP8 || dtype == LK_NVFP4 ? 2 : 1;
 	if (builder->tp > 1 && builder->sp)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
-		                    full_rows_bytes(builder), false);
+		                    copies * operand_rows_bytes(builder), false);
 }
 
 /* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient if that is in
@@ -309,7 +320,7 @@ void lk_build_column_backward(lk_builder *builder, const char *name, double n, d
 	uint32_t gathered = 0;
 	if (gather)
 		gathered = 1 + lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP,
-		                                   "gather_input", full_rows_bytes(builder), true);
+		                                   "gather_input", operand_rows_bytes(builder), true);
 	if (input) quantize_weight(builder, n, k);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
 	if (comm && input)
