@@ -823,8 +823,8 @@ static void test_torchao_casts(void **state) {
 		assert_int_equal(job.fp8_recipe, cases[i].means);
 		lk_graph *graph = graph_of(&job, 0);
 		double bytes = sum_all(graph, graph->ops.bytes, casts);
-		double wanted = layers * (cases[i].activation * s * (inputs + outputs) +
-		                          cases[i].weight * weights);
+		double wanted =
+			layers * (cases[i].activation * s * (inputs + outputs) + cases[i].weight * weights);
 		if (fabs(bytes / wanted - 1) > 1e-9)
 			fail_msg("recipe %d casts %.9g bytes, not %.9g", cases[i].recipe, bytes, wanted);
 		lk_graph_free(graph);
@@ -873,10 +873,10 @@ static void test_gradients(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops),
-		cmocka_unit_test(test_recompute),   cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_all_modules), cmocka_unit_test(test_bert_switches),
-		cmocka_unit_test(test_layer_kinds), cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_random_jobs),   cmocka_unit_test(test_flops),
+		cmocka_unit_test(test_recompute),     cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_all_modules),   cmocka_unit_test(test_bert_switches),
+		cmocka_unit_test(test_layer_kinds),   cmocka_unit_test(test_gradients),
 		cmocka_unit_test(test_torchao_casts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
