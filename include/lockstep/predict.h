@@ -100,7 +100,7 @@ typedef struct lk_predict_request {
 	double moe_imbalance;
 	int fp8_dispatch;       /* rows travel to their experts in 8 bits */
 	int dispatch_sms;       /* SMs of the node dispatcher's kernels; 0: their known number */
-	const char *fp8_recipe; /* "delayed", "tensorwise", "blockwise" */
+	const char *fp8_recipe; /* "delayed", "tensorwise", "blockwise", "rowwise" */
 	const char *plan;       /* for a recommendation model: the placement of tables, a file of
 	                           lk_shard_write_plan; NULL: placed by lk_shard */
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;

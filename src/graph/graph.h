@@ -195,8 +195,9 @@ enum {
 	                      * start */
 	LK_OP_DIRECT = 16,   /* all-to-all or all-reduce by the program's own remote reads and writes,
 	                        without NCCL */
-	LK_OP_SUMS_PIXELS = 32, /* convolution: the weights' gradient, k pixels */
-	LK_OP_LISTED = 64,      /* a pass whose bytes are all that its kernel moves */
+	LK_OP_SUMS_PIXELS = 32,  /* convolution: the weights' gradient, k pixels */
+	LK_OP_LISTED = 64,       /* a pass whose bytes are all that its kernel moves */
+	LK_OP_ROW_FACTORS = 128, /* product in 8 bits: each row of its operands has a factor */
 	LK_OP_OVERLAPPED = 4 /* TP collective in pieces beside those of the product next to it: its time
 	                        is what it adds to the product's (cost/comm.c) */
 };

@@ -122,7 +122,7 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (ops->group[op] >= LK_GROUPS) return "has an unknown process group";
 	if (ops->dtype[op] >= LK_DTYPES) return "has an unknown number format";
 	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED |
-	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS | LK_OP_LISTED))
+	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS | LK_OP_LISTED | LK_OP_ROW_FACTORS))
 		return "has unknown flags";
 	if (ops->wait[op] > 2 || ops->signal[op] > 2) return "uses a third argument; calls have two";
 	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS)

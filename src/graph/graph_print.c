@@ -85,6 +85,7 @@ static void print_op(const lk_graph *graph, FILE *out, uint32_t i, uint32_t plac
 	if (ops->flags[i] & LK_OP_DIRECT) fputs("  direct", out);
 	if (ops->flags[i] & LK_OP_SUMS_PIXELS) fputs("  sums_pixels", out);
 	if (ops->flags[i] & LK_OP_LISTED) fputs("  listed", out);
+	if (ops->flags[i] & LK_OP_ROW_FACTORS) fputs("  row_factors", out);
 	if (ops->pieces[i] > 1) fprintf(out, "  1 of %g pieces", ops->pieces[i]);
 	if (ops->flags[i] & LK_OP_CARRIED) fputs("  carried", out);
 	print_waits(graph, out, i);

@@ -20,7 +20,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
 const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
-static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
+static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", "rowwise", NULL};
 
 bool lk_request_launched(const lk_predict_request *request) {
 	return request->script || request->config || request->launch_count > 0;

@@ -158,11 +158,9 @@ static lk_status runs_read_options(const struct reader *reader, lk_run_row *row,
 	const struct {
 		const char *name;
 		bool *flag;
-	} options[] = {{"compile", &row->compile},
-	               {"async_tp", &row->async_tp},
-	               {"te", &row->engine},
-	               {"deepep", &row->by_node},
-	               {"balanced_gate", &row->balanced}};
+	} options[] = {{"compile", &row->compile}, {"async_tp", &row->async_tp},
+	               {"rowwise", &row->rowwise}, {"te", &row->engine},
+	               {"deepep", &row->by_node},  {"balanced_gate", &row->balanced}};
 	for (const char *at = lk_csv_named(reader->csv, "options"); *at;) {
 		size_t length = strcspn(at, ";"), i = 0, known = sizeof options / sizeof *options;
 		while (i < known &&
@@ -177,6 +175,8 @@ static lk_status runs_read_options(const struct reader *reader, lk_run_row *row,
 		at += length;
 		if (*at) at++;
 	}
+	/* older rows say it beside how the time was taken: "published table, rowwise scales" */
+	row->rowwise |= strstr(lk_csv_named(reader->csv, "method"), "rowwise") != NULL;
 	return LK_OK;
 }
 
@@ -285,9 +285,9 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 const char *lk_run_series(lk_arena *arena, const lk_run *run) {
 	const lk_job *job = &run->job;
 	double nic = run->cluster.groups > 0 ? run->cluster.node[0].nic_rate : 0;
-	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s|%d %d %d %d %d|%d|%d %d %d %d|%d",
+	return lk_arena_printf(arena, "%s|%s|%g|%s|%s|%d|%d|%s %d|%d %d %d %d %d|%d|%d %d %d %d|%d",
 	                       run->model, run->gpu, nic, run->stack, run->release, job->task, job->seq,
-	                       lk_dtype_name(job->dtype), job->tp, job->pp, job->vp, job->cp, job->ep,
-	                       job->mbs, job->sharding, job->recompute, job->attn_kernel,
-	                       job->sequence_parallel, job->compile);
+	                       lk_dtype_name(job->dtype), job->fp8_recipe, job->tp, job->pp, job->vp,
+	                       job->cp, job->ep, job->mbs, job->sharding, job->recompute,
+	                       job->attn_kernel, job->sequence_parallel, job->compile);
 }

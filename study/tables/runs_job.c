@@ -134,6 +134,7 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	if (job->sequence_parallel != LK_ON) job->tp_overlap = LK_OFF;
 	else if (row->async_tp) job->tp_overlap = LK_ON;
 	job->compile = row->compile;
+	if (row->rowwise && job->dtype == LK_FP8) job->fp8_recipe = LK_FP8_ROWWISE;
 	if (row->engine) job->attn_library = LK_ATTN_LIBRARY_CUDNN;
 	if (job->model.experts == 0) return;
 	job->moe_imbalance = row->balanced ? 1 : defaults->moe_imbalance;

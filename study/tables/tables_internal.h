@@ -14,8 +14,8 @@ typedef struct lk_run_row {
 	int n_gpu, nvlink_domain;
 	int tp, pp, vp, cp, ep, dp, mbs, gbs, seq_parallel, mtp;
 	int task, attention, sharding, recompute, attn_kernel, precision;
-	double net_gbps_per_gpu; /* Gbit/s; LK_EMPTY */
-	bool compile, async_tp;
+	double net_gbps_per_gpu;         /* Gbit/s; LK_EMPTY */
+	bool compile, async_tp, rowwise; /* rowwise: factors of rows in fp8 */
 	bool engine, by_node,
 		balanced; /* Transformer Engine; DeepEP; rows spread evenly over experts */
 } lk_run_row;

@@ -791,6 +791,46 @@ static void test_layer_kinds(void **state) {
 	assert_kind(job, "latent experts", h * 8 + 2 * h * 512 + 8 * 3 * 512. * 512, 0, 0, 0);
 }
 
+/* ---- casts to 8 bits ---- */
+
+static bool casts(const lk_graph *graph, uint32_t op) {
+	const char *name = lk_intern_text(graph->names, graph->ops.name[op]);
+	return strncmp(name, "quantize", 8) == 0 || strcmp(name, "largest") == 0;
+}
+
+/* What torchao's own roofline counts for the inputs, gradients and weights of a layer's linear
+ * layers (torchao/testing/training/roofline_utils.py, get_tensor_memory_traffic_ovhd_s): bytes for
+ * each element of an activation, and of a weight. */
+static void test_torchao_casts(void **state) {
+	(void)state;
+	static const struct {
+		lk_fp8_recipe recipe, means;
+		double activation, weight;
+	} cases[] = {{LK_FP8_DELAYED, LK_FP8_TENSORWISE, 6, 8},
+	             {LK_FP8_TENSORWISE, LK_FP8_TENSORWISE, 6, 8},
+	             {LK_FP8_ROWWISE, LK_FP8_ROWWISE, 8, 10}};
+	double h = 1024, f = 4096, q = 8 * 128, kv = 2 * 128, s = 2048, layers = 4;
+	double inputs = h + q + h + f, outputs = q + 2 * kv + h + 2 * f + h;
+	double weights = h * (q + 2 * kv) + q * h + 3 * h * f;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_job job = kind_of_layers("", (int)s);
+		lk_error err;
+		job.model.norms_per_layer = 2, job.model.window = 0;
+		strcpy(job.stack, "torchtitan");
+		job.dtype = LK_FP8, job.fp8_recipe = cases[i].recipe;
+		job.recompute_said = true;
+		assert_int_equal(lk_job_complete(&job, NULL, &err), LK_OK);
+		assert_int_equal(job.fp8_recipe, cases[i].means);
+		lk_graph *graph = graph_of(&job, 0);
+		double bytes = sum_all(graph, graph->ops.bytes, casts);
+		double wanted =
+			layers * (cases[i].activation * s * (inputs + outputs) + cases[i].weight * weights);
+		if (fabs(bytes / wanted - 1) > 1e-9)
+			fail_msg("recipe %d casts %.9g bytes, not %.9g", cases[i].recipe, bytes, wanted);
+		lk_graph_free(graph);
+	}
+}
+
 /* ---- data-parallel traffic ---- */
 
 static bool reduces_gradients(const lk_graph *graph, uint32_t op) {
@@ -833,10 +873,11 @@ static void test_gradients(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_jobs), cmocka_unit_test(test_flops),
-		cmocka_unit_test(test_recompute),   cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_all_modules), cmocka_unit_test(test_bert_switches),
-		cmocka_unit_test(test_layer_kinds), cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_random_jobs),   cmocka_unit_test(test_flops),
+		cmocka_unit_test(test_recompute),     cmocka_unit_test(test_modules),
+		cmocka_unit_test(test_all_modules),   cmocka_unit_test(test_bert_switches),
+		cmocka_unit_test(test_layer_kinds),   cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_torchao_casts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

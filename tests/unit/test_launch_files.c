@@ -695,6 +695,10 @@ static void other_files(void **state) {
 	      "converters = [\"quantize.linear.mx\"]\n[training]\nlocal_batch_size = 2\n"
 	      "[activation_checkpoint]\nmode = \"none\"\n"},
 	     .holds = "dtype=mxfp8 recompute=none"},
+		{{"titan.toml\n[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"float8\"]\n"
+	      "[training]\nlocal_batch_size = 2\n[float8]\nrecipe_name = \"rowwise\"\n"
+	      "[activation_checkpoint]\nmode = \"none\"\n"},
+	     .holds = "dtype=fp8 fp8_recipe=rowwise recompute=none"},
 		{{"none.yaml\nfavourite_colour: blue\n"},
 	     .refused = "its keys belong to none of megatron, primus, nemo-rl, verl,"},
 		{{"list.yaml\n- 1\n- 2\n"}, .refused = "the document is not a map of settings"},

@@ -15,27 +15,31 @@
 
 /* ---- rates of a device ---- */
 
-/* By lk_product_of. `kept`: the share of a short run's rate that a long one keeps: on A100 in 16
- * bits (docs/method/kernels.md), on GB200 in the others, which were measured both ways there. */
-static const struct {
-	const char *format;
+/* By lk_product_of, then LK_PRODUCT_ROWS. `kept`: the share of a short run's rate that a long one
+ * keeps: on A100 in 16 bits (docs/method/kernels.md), on GB200 in the others, which were measured
+ * both ways there. `library`: TensorRT-LLM calls cuBLAS as training does and measured large shapes;
+ * vLLM calls CUTLASS's product with factors of rows, as torch._scaled_mm does. */
+static const struct lk_product_format {
+	const char *format, *library;
 	lk_dtype dtype;
 	double kept;
-} formats[LK_PRODUCTS] = {{"bf16", LK_BF16, .90}, {"fp8", LK_FP8, .89}, {"nvfp4", LK_NVFP4, .85}};
+} formats[LK_PRODUCTS] = {{"bf16", "trtllm", LK_BF16, .90},
+                          {"fp8", "trtllm", LK_FP8, .89},
+                          {"nvfp4", "trtllm", LK_NVFP4, .85},
+                          [LK_PRODUCT_ROWS] = {"fp8", "vllm", LK_FP8, .89}};
 
-/* Long runs of the die before short ones; of libraries TensorRT-LLM, which calls cuBLAS as training
- * does and measured large shapes. */
-static bool find_law(const lk_device *device, const char *format, lk_law_fit *out) {
+/* Long runs of the die before short ones; of libraries that of the format before others. */
+static bool find_law(const lk_device *device, const struct lk_product_format *of, lk_law_fit *out) {
 	lk_law_series series = {.kind = "linear",
-	                        .format = format,
+	                        .format = of->format,
 	                        .kernel = "",
-	                        .library = "trtllm",
+	                        .library = of->library,
 	                        .release = "",
 	                        .sustained = true};
 	if (lk_law_find_widest(&lk_law_product, device, &series, out)) return true;
 	series.library = "";
 	if (lk_law_find_widest(&lk_law_product, device, &series, out)) return true;
-	series.library = "trtllm";
+	series.library = of->library;
 	return lk_law_find(&lk_law_product, device, &series, NULL, out);
 }
 
@@ -55,7 +59,7 @@ void lk_step_products(const lk_device *device, lk_gemm_numbers out[LK_PRODUCTS])
 		                           .floor_s = 2e-6,
 		                           .memory = .7,
 		                           .blend = 4};
-		if (!find_law(device, formats[f].format, &fit)) continue;
+		if (!find_law(device, &formats[f], &fit)) continue;
 		out[f] = lk_law_product_numbers(fit.numbers);
 		out[f].efficiency *= fit.sustained ? 1 : formats[f].kept;
 		out[f].efficiency *= share / lk_published_share(fit.from, dtype);
@@ -122,8 +126,11 @@ double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device
 	return lk_peak_flops(device, dtype) * fmin(share, MOST);
 }
 
-static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype, double factor) {
-	lk_gemm_numbers numbers = site->products[lk_product_of(dtype)];
+static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, const lk_ops *ops, uint32_t op,
+                                       double factor) {
+	lk_dtype dtype = (lk_dtype)ops->dtype[op];
+	bool rows = dtype == LK_FP8 && ops->flags[op] & LK_OP_ROW_FACTORS;
+	lk_gemm_numbers numbers = site->products[rows ? LK_PRODUCT_ROWS : lk_product_of(dtype)];
 	numbers.efficiency *= site->constants->gemm_share * factor;
 	numbers.efficiency = fmin(numbers.efficiency, MOST);
 	if (dtype == LK_FP32) take_vector(site->constants, site->node->device, &numbers);
@@ -151,7 +158,7 @@ void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	lk_dtype dtype = (lk_dtype)ops->dtype[op];
-	lk_gemm_numbers numbers = gemm_numbers_of(site, dtype, 1);
+	lk_gemm_numbers numbers = gemm_numbers_of(site, ops, op, 1);
 	numbers.efficiency *= row_factor(dtype, ops->n[op], ops->k[op]);
 	numbers.efficiency =
 		fmin(numbers.efficiency, odd_rows_flops(site->node->device, dtype, ops->n[op], ops->k[op]) /
@@ -165,7 +172,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
                           lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	double experts = graph->ops.batch[op] > 1 ? lk_site_experts(site) : 1;
-	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], experts);
+	lk_gemm_numbers numbers = gemm_numbers_of(site, &graph->ops, op, experts);
 	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 }
 
@@ -174,7 +181,7 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;
-	lk_gemm_numbers numbers = gemm_numbers_of(site, (lk_dtype)graph->ops.dtype[op], 1);
+	lk_gemm_numbers numbers = gemm_numbers_of(site, &graph->ops, op, 1);
 	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 	double fewer = lk_conv_winograd(graph, op, &numbers, device,
 	                                device->memory_rate * site->constants->memory_efficiency);

@@ -99,8 +99,9 @@ typedef struct lk_gemm_numbers {
 	double k_step;  /* k is processed in whole steps of this size; 0: any */
 } lk_gemm_numbers;
 
-/* Formats that products differ by: 16 bits and wider, 8 bits, 4 bits. */
-enum { LK_PRODUCTS = 3 };
+/* Formats that products differ by: 16 bits and wider, 8 bits, 4 bits; and 8 bits whose operands'
+ * rows have factors, for which other kernels run. */
+enum { LK_PRODUCT_ROWS = 3, LK_PRODUCTS };
 static inline int lk_product_of(lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return 2;
 	return dtype == LK_FP8 || dtype == LK_MXFP8;

@@ -151,7 +151,8 @@ static void put_shape(lk_arena *arena, const lk_model *model, bool hybrids, lk_m
 
 static void emit_line_put_numbers(const lk_job *job, lk_megatron *megatron) {
 	static const int moments[LK_DTYPES] = {[LK_FP16] = 1, [LK_BF16] = 2, [LK_FP8] = 3};
-	static const int recipes[] = {[LK_FP8_TENSORWISE] = 1, [LK_FP8_BLOCKWISE] = 3};
+	static const int recipes[] = {
+		[LK_FP8_TENSORWISE] = 1, [LK_FP8_BLOCKWISE] = 3, [LK_FP8_ROWWISE] = 1};
 	megatron->fp16 = job->dtype == LK_FP16;
 	megatron->bf16 = job->dtype > LK_FP16;
 	megatron->fp8 = job->dtype == LK_FP8 || job->dtype == LK_MXFP8;

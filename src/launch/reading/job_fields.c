@@ -27,7 +27,7 @@ static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
 static const char *const libraries[] = {"auto", "cudnn", "flash", "fa3", NULL};
 static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
-static const char *const recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
+static const char *const recipes[] = {"delayed", "tensorwise", "blockwise", "rowwise", NULL};
 static const char *const switches[] = {"off", "auto", "on", NULL};
 
 /* clang-format off */

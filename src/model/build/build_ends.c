@@ -193,6 +193,15 @@ static void score_backward(lk_builder *builder) {
 	builder->tokens = tokens;
 }
 
+/* The job whose products over the vocabulary stay in 16 bits when those of layers have fewer:
+ * Megatron-Core's output_layer is no layer of Transformer Engine, torchtitan's configurations
+ * filter "output" from float8, DeepSeek-V3 keeps its head (arXiv 2412.19437, 3.3.1). */
+static lk_job head_job(const lk_job *job) {
+	lk_job own = *job;
+	if (job->dtype >= LK_FP8) own.dtype = LK_BF16;
+	return own;
+}
+
 static void head_forward(lk_builder *builder, bool learns) {
 	const lk_model *model = builder->model;
 	gather_end(builder, lk_sizes_head(builder->job));
@@ -212,9 +221,13 @@ static void head_forward(lk_builder *builder, bool learns) {
 		lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);
 	if (!predicts_words(model)) return;
+	const lk_job *job = builder->job;
+	lk_job own = head_job(job);
+	builder->job = &own;
 	lk_build_tp_enter(builder, "gather_head_input");
-	if (builder->job->labels > 0) score_forward(builder);
+	if (own.labels > 0) score_forward(builder);
 	else lk_build_loss_forward(builder, head_saved(builder), learns);
+	builder->job = job;
 	if (learns) lk_build_release(builder, builder->all_reads, LK_OWN_ACTIVATIONS);
 }
 
@@ -230,8 +243,12 @@ static void head_backward(lk_builder *builder) {
 		scatter_end(builder, lk_sizes_head(builder->job));
 		return;
 	}
-	if (builder->job->labels > 0) score_backward(builder);
+	const lk_job *job = builder->job;
+	lk_job own = head_job(job);
+	builder->job = &own;
+	if (own.labels > 0) score_backward(builder);
 	else if (predicts_words(model)) lk_build_loss_backward(builder);
+	builder->job = job;
 	if (model->project.width[0] > 0) lk_build_projector(builder, false);
 	if (model->final_norm && !builder->frozen)
 		lk_build_memory(builder, LK_OP_NORM, "final_norm_grad", 3 * lk_build_row_bytes(builder));

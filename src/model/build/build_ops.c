@@ -40,6 +40,7 @@ uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, do
 	if (operand > builder->bytes) operand = builder->bytes;
 	lk_op op = {
 		.kind = LK_OP_GEMM,
+		.flags = lk_job_scales_rows(builder->job) ? LK_OP_ROW_FACTORS : 0,
 		.dtype = (uint8_t)builder->job->dtype,
 		.name = name,
 		.m = m,
@@ -107,11 +108,20 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
  * gradient, transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose).
  * With a tensor's own factor, a kernel first reads it for its largest value; NVFP4 has such a
  * factor above those of its blocks, and another for the weight gradient's operand, whose largest
- * value is that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). */
+ * value is that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). Factors of
+ * rows need the whole row: one kernel casts it and writes the 16-bit transpose, whose rows another
+ * casts (torchao/testing/training/roofline_utils.py). */
 void lk_build_quantize(lk_builder *builder, double elements) {
 	const lk_job *job = builder->job;
 	double operand = lk_job_operand_bytes(job);
 	if (operand >= builder->bytes) return;
+	if (lk_job_scales_rows(job)) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
+		                elements * (2 * builder->bytes + operand));
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_transposed",
+		                elements * (builder->bytes + operand));
+		return;
+	}
 	if (job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE))
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest", elements * builder->bytes);
 	if (job->dtype == LK_NVFP4)
@@ -130,7 +140,21 @@ void lk_build_quantize_normed(lk_builder *builder) {
 	                !builder->model->final_norm,
 		 late =
 			 job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED);
-	if (residual || late) lk_build_quantize(builder, builder->rows * builder->model->hidden);
+	/* torchao's tensor parallelism casts before it gathers only with factors of tensors */
+	double rows = lk_job_scales_rows(job) ? builder->tokens : builder->rows;
+	if (residual || late) lk_build_quantize(builder, rows * builder->model->hidden);
+}
+
+/* torchao casts a weight in every pass, as FSDP gathers it then: along its rows for the forward
+ * product, along its columns for the input's gradient, after a transpose where rows have factors;
+ * a tensor's factor takes a pass of its own. Transformer Engine casts it once a step. */
+static void quantize_weight(lk_builder *builder, double n, double k) {
+	const lk_job *job = builder->job;
+	double operand = lk_job_operand_bytes(job);
+	if (operand >= builder->bytes || !lk_job_casts_by_torchao(job)) return;
+	double passes = lk_job_scales_rows(job) ? 2 * builder->bytes : builder->bytes;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_weight",
+	                n * k * (2 * (builder->bytes + operand) + passes));
 }
 
 /* Transpose a product's narrow output for the weight gradient. */
@@ -247,10 +271,18 @@ static double full_rows_bytes(const lk_builder *builder) {
 	return builder->tokens * builder->model->hidden * builder->bytes;
 }
 
+/* Of rows that products alone read: they are cast before they are gathered, but where a factor
+ * needs the whole row (Transformer Engine's gather_along_first_dim; torchtitan's
+ * Float8ColwiseParallel). */
+static double operand_rows_bytes(const lk_builder *builder) {
+	if (lk_job_scales_rows(builder->job)) return full_rows_bytes(builder);
+	return lk_build_kept_bytes(builder, builder->tokens * builder->model->hidden);
+}
+
 void lk_build_tp_enter(lk_builder *builder, const char *name) {
 	if (builder->tp > 1 && builder->sp)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
-		                    full_rows_bytes(builder), false);
+		                    operand_rows_bytes(builder), false);
 }
 
 void lk_build_tp_leave(lk_builder *builder, const char *name) {
@@ -260,9 +292,12 @@ void lk_build_tp_leave(lk_builder *builder, const char *name) {
 }
 
 void lk_build_tp_leave_backward(lk_builder *builder, const char *name) {
+	/* factors of blocks differ between rows and columns: both copies travel */
+	lk_dtype dtype = builder->job->dtype;
+	double copies = dtype == LK_MXFP8 || dtype == LK_NVFP4 ? 2 : 1;
 	if (builder->tp > 1 && builder->sp)
 		lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP, name,
-		                    full_rows_bytes(builder), false);
+		                    copies * operand_rows_bytes(builder), false);
 }
 
 /* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient if that is in
@@ -285,7 +320,8 @@ void lk_build_column_backward(lk_builder *builder, const char *name, double n, d
 	uint32_t gathered = 0;
 	if (gather)
 		gathered = 1 + lk_build_collective(builder, LK_OP_ALLGATHER, LK_STREAM_TP, LK_GROUP_TP,
-		                                   "gather_input", full_rows_bytes(builder), true);
+		                                   "gather_input", operand_rows_bytes(builder), true);
+	if (input) quantize_weight(builder, n, k);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
 	if (comm && input)
 		lk_build_collective(builder, builder->sp ? LK_OP_REDUCESCATTER : LK_OP_ALLREDUCE,
@@ -299,6 +335,7 @@ void lk_build_column_backward(lk_builder *builder, const char *name, double n, d
 void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input,
                            bool weight) {
 	if (input) lk_build_quantize(builder, builder->tokens * n);
+	if (input) quantize_weight(builder, n, k);
 	if (input) lk_build_gemm(builder, name, builder->tokens, k, n);
 	if (weight) ops_weight_grad(builder, n, k);
 }

@@ -128,12 +128,15 @@ typedef enum lk_update {
 /* Three-valued switches; lk_job_complete decides what a user leaves open. */
 typedef enum lk_switch { LK_AUTO = 0, LK_ON = 1, LK_OFF = -1 } lk_switch;
 
-/* How fp8 products scale their operands (Transformer Engine, low_precision_training). */
+/* How fp8 products scale their operands (Transformer Engine, low_precision_training;
+ * torchao). */
 typedef enum lk_fp8_recipe {
 	LK_FP8_DELAYED,    /* one factor per tensor, from earlier steps: cast as it is read */
 	LK_FP8_TENSORWISE, /* one factor per tensor, its own: read once more to find its largest
 	                    * value */
 	LK_FP8_BLOCKWISE,  /* one factor per 128 elements, stored with them */
+	LK_FP8_ROWWISE,    /* one factor per row of each product's operand (torchao): the copy for the
+	                    * weight gradient has factors of its own */
 } lk_fp8_recipe;
 
 /* Words by lk_module, lk_optimizer, lk_muon_tp and lk_loss_kind, each list ended by NULL. */

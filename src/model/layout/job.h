@@ -214,6 +214,8 @@ const lk_stack_features *lk_job_features(const lk_job *job);
  * weights or gradients are sharded; DeepSpeed where the optimizer's states are, or lie on the
  * host), all else under Megatron-Core. */
 const char *lk_job_usual_stack(const lk_job *job);
+/* Whether the job's linear layers in 8 bits are PyTorch's (torchao) and not Transformer Engine's. */
+bool lk_job_casts_by_torchao(const lk_job *job);
 /* Whether the job's software overlaps gradient reduction by default. */
 bool lk_job_overlaps_reduce(const lk_job *job);
 
@@ -305,6 +307,11 @@ static inline bool lk_job_is_wide(const lk_job *job, int layer) {
 static inline int lk_job_head_ranks(const lk_job *job) {
 	if (job->cp_kind != LK_CP_ULYSSES) return 1;
 	return job->cp_heads > 0 ? job->cp_heads : job->cp;
+}
+
+/* Whether each row of a product's operands has a factor of its own. */
+static inline bool lk_job_scales_rows(const lk_job *job) {
+	return job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_ROWWISE;
 }
 
 /* Bytes of an element of a product's operand, with its share of the scaling factors. */

@@ -592,6 +592,11 @@ static lk_status check_kernel(const lk_job *job, const lk_cluster *cluster, lk_e
 }
 
 static lk_status check_recipe(const lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	if (lk_job_scales_rows(job) && lk_job_like_megatron(job)) {
+		lk_fail(err, LK_ERR_INPUT, "--fp8-recipe",
+		        "rowwise: Transformer Engine has no factors of rows, torchao has");
+		return lk_hint(err, "use --fp8-recipe tensorwise, or --stack torchtitan or fsdp");
+	}
 	if (job->dtype != LK_FP8 || job->fp8_recipe != LK_FP8_BLOCKWISE) return LK_OK;
 	if (check_can(cluster, LK_CAN_BLOCKS, "--fp8-recipe", err) == LK_OK) return LK_OK;
 	return lk_hint(err, "use --fp8-recipe tensorwise");

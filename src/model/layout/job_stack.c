@@ -209,9 +209,11 @@ static const lk_stack_features features[] = {
 		.cp_contiguous = true,
 		.grouped_experts = true,
 		.etp = 1,
+		.torchao = true,
 		.source = "pytorch/torchtitan: FSDP2's MixedPrecisionPolicy keeps and reduces gradients in "
 				  "fp32; context parallelism splits the sequence into one piece per rank; "
-				  "torch._grouped_mm multiplies all experts, which expert parallelism keeps whole",
+				  "torch._grouped_mm multiplies all experts, which expert parallelism keeps whole; "
+				  "torchao's float8 layers",
 	},
 	{
 		.stack = "automodel",
@@ -219,6 +221,7 @@ static const lk_stack_features features[] = {
 		.wide_grads = true,
 		.cp_contiguous = true,
 		.grouped_experts = true,
+		.torchao = true,
 		.source = "NVIDIA-NeMo/Automodel on FSDP2, as torchtitan",
 	},
 };
@@ -279,6 +282,12 @@ lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arc
 const lk_stack_features *lk_job_features(const lk_job *job) {
 	if (!job->stack_recipe) return &features[0];
 	return lk_stack_features_of(*job->profile ? job->profile : job->stack, job->release);
+}
+
+/* Also of a launch line, which states no library. */
+bool lk_job_casts_by_torchao(const lk_job *job) {
+	const char *stack = *job->profile ? job->profile : job->stack;
+	return lk_stack_features_of(stack, job->release)->torchao;
 }
 
 bool lk_job_overlaps_reduce(const lk_job *job) {

@@ -29,13 +29,14 @@ typedef struct lk_stack_features {
 	bool wide_grads;       /* gradients are kept and reduced in fp32 */
 	bool late_reduce;      /* below ZeRO 2: gradients are reduced after the last backward pass */
 	bool cp_contiguous;    /* context parallelism is not load-balanced */
-	bool on_blackwell;     /* CUDA graphs on Blackwell only */
-	bool overlap_across;   /* expert traffic is overlapped if it leaves the node */
-	bool in_mxfp8;         /* graphs of experts, and their overlap, only in MXFP8 */
-	bool in_fp8;           /* products in fp8 where the device has it */
-	bool adapters;         /* trains adapters, whose optimizer is not sharded */
-	int etp;               /* 0: equal to tp */
-	const char *source;    /* where this is stated, or why it is assumed */
+	bool torchao;        /* linear layers in 8 bits are torchao's: factors of this step's tensors */
+	bool on_blackwell;   /* CUDA graphs on Blackwell only */
+	bool overlap_across; /* expert traffic is overlapped if it leaves the node */
+	bool in_mxfp8;       /* graphs of experts, and their overlap, only in MXFP8 */
+	bool in_fp8;         /* products in fp8 where the device has it */
+	bool adapters;       /* trains adapters, whose optimizer is not sharded */
+	int etp;             /* 0: equal to tp */
+	const char *source;  /* where this is stated, or why it is assumed */
 } lk_stack_features;
 
 /* The entry of the stack with the latest `since` that is not after the release; an empty release is
