@@ -435,10 +435,10 @@ static lk_status put_module(lk_explain_work *work, const struct joined_modules *
 		.instances = of->instances,
 		.calls = of->calls / rank_steps,
 		.kernels = of->kernels / rank_steps,
-		.time_s = of->time_ns * 1e-9 / rank_steps,
-		.own_s = of->own_ns * 1e-9 / rank_steps,
-		.backward_s = of->backward_ns * 1e-9 / rank_steps,
-		.host_s = of->host_ns * 1e-9 / rank_steps,
+		.time_s = of->time_ns / 1e9 / rank_steps,
+		.own_s = of->own_ns / 1e9 / rank_steps,
+		.backward_s = of->backward_ns / 1e9 / rank_steps,
+		.host_s = of->host_ns / 1e9 / rank_steps,
 		.expected_s = NAN,
 	};
 	const lk_explain_module *module = &work->modules[work->result.module_count - 1];

@@ -73,6 +73,7 @@ static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline, con
 		.shape = lk_operation_shape(arena, shape, lk_op_is_comm(kind) ? slice->bytes : 0),
 		.group = "",
 		.name = "",
+		.module = "",
 		.ranks = (int)slice->ranks,
 		.bytes = slice->bytes};
 	return true;
