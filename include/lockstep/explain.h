@@ -179,8 +179,9 @@ typedef struct lk_explain_kernel {
 	lk_explain_stats time;
 } lk_explain_kernel;
 
-/* The device work of a module of the network, with that of the modules in it; siblings that differ only in their
- * number are one. From Python stacks and from annotations that name modules. Per step, mean over ranks. */
+/* The device work of a module of the network, with that of the modules in it; siblings that
+ * differ only in their number are one. From Python stacks and from annotations that name
+ * modules. Per step, mean over ranks. */
 typedef struct lk_explain_module {
 	const char *path;   /* "LlamaModel/LlamaDecoderLayer/LlamaMLP"; "": outside of modules */
 	const char *module; /* its last part and how many there are: "LlamaDecoderLayer x 32" */

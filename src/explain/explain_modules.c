@@ -1,11 +1,11 @@
-/* explain_modules.c: the time of a step as a tree of modules: Model / DecoderLayer x 32 / Attention x 32.
- *
- * Calls of modules come from profilers with Python stacks and from annotations (trace/capture/module_names.c).
- * A node of the tree is a module together with its siblings that differ only in a number. Device work belongs
- * to the innermost module around its launch. Gradients are launched from a thread of autograd without modules:
- * they belong to the module of the forward operation with the same sequence number, the last one of several, as
- * in Kineto's fwdbwd links. What is computed again in the backward pass calls its modules again: a call without
- * an enclosing one belongs to the node that its module has elsewhere. */
+/* explain_modules.c: the time of a step as a tree of modules: Model / DecoderLayer x 32 /
+ * Attention x 32.  Calls of modules come from profilers with Python stacks and from annotations
+ * (trace/capture/module_names.c). A node of the tree is a module together with its siblings that
+ * differ only in a number. Device work belongs to the innermost module around its launch.
+ * Gradients are launched from a thread of autograd without modules: they belong to the module of
+ * the forward operation with the same sequence number, the last one of several, as in Kineto's
+ * fwdbwd links. What is computed again in the backward pass calls its modules again: a call
+ * without an enclosing one belongs to the node that its module has elsewhere. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +133,8 @@ static int path_depth(const char *path) {
 	return depth;
 }
 
-/* The node of `label` in node `above`, into *node; `module`: the full name of the one that is called. */
+/* The node of `label` in node `above`, into *node; `module`: the full name of the one that is
+ * called. */
 static bool node_in(struct modules *all, uint32_t above, const char *label, const char *module,
                     uint32_t *node) {
 	char path[MOST_PATH], member[MOST_NAME + 16];
@@ -167,32 +168,41 @@ static void cut_number(char *label) {
 	if (digits > 1 && label[digits] && strchr("_.", label[digits - 1])) label[digits - 1] = '\0';
 }
 
-/* Parts of paths that wrappers put in: they are no modules of the network. */
-static bool is_wrapper(const char *part, size_t length) {
+/* Cut the parts of a path that wrappers put in, which are no modules of the network. */
+static void cut_wrappers(char *path) {
 	static const char *const wrappers[] = {"_fsdp_wrapped_module", "_checkpoint_wrapped_module",
 	                                       "_orig_mod"};
-	for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
-		if (strlen(wrappers[i]) == length && memcmp(part, wrappers[i], length) == 0) return true;
-	return false;
+	char *to = path;
+	for (char *at = path, *end; *at; at = end) {
+		size_t length = strcspn(at, ".");
+		bool kept = true;
+		for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+			kept &= strlen(wrappers[i]) != length || memcmp(at, wrappers[i], length) != 0;
+		end = at + length + (at[length] == '.');
+		if (!kept) continue;
+		memmove(to, at, (size_t)(end - at));
+		to += end - at;
+	}
+	if (to > path && to[-1] == '.') to--;
+	*to = '\0';
 }
 
 /* A node a part; a number belongs to the part before it: model / layers.* / mlp. */
 static bool node_of_path(struct modules *all, char *path, uint32_t *node) {
 	*node = 0;
+	cut_wrappers(path);
 	for (char *at = path; *at;) {
-		char label[MOST_NAME], *end = at + strcspn(at, "."), *number = end + (*end == '.');
+		char label[MOST_NAME + 2], *end = at + strcspn(at, "."), *number = end + (*end == '.');
 		size_t digits = strspn(number, "0123456789"), length = (size_t)(end - at);
 		bool numbered = digits && number > end && (!number[digits] || number[digits] == '.');
 		if (numbered) end = number + digits;
-		if (!is_wrapper(at, length)) {
-			snprintf(label, sizeof label, "%.*s%s", (int)length, at, numbered ? ".*" : "");
-			char after = *end;
-			*end = '\0';
-			bool good = node_in(all, *node, label, path, node);
-			*end = after;
-			if (!good) return false;
-		}
-		at = end + (*end == '.');
+		snprintf(label, sizeof label, "%.*s%s", (int)length, at, numbered ? ".*" : "");
+		char after = *end;
+		*end = '\0';
+		bool good = node_in(all, *node, label, path, node);
+		*end = after;
+		if (!good) return false;
+		at = end + (after == '.');
 	}
 	return true;
 }
@@ -393,8 +403,8 @@ static lk_status join_rank(struct joined_modules *all, const lk_rank_work *rank,
 	return LK_OK;
 }
 
-/* Add to each node what is in it. Of a part of a path that is never called itself, the host's time is that of
- * its parts. */
+/* Add to each node what is in it. Of a part of a path that is never called itself, the host's
+ * time is that of its parts. */
 static void sum_modules(struct joined_modules *all) {
 	for (size_t i = all->at.count; i-- > 0;) {
 		struct joined_module *module = &all->at.at[i], *above = &all->at.at[module->above];
@@ -422,15 +432,13 @@ static lk_status put_module(lk_explain_work *work, const struct joined_modules *
                             int depth, double rank_steps, lk_error *err) {
 	const struct joined_module *of = &all->at.at[id];
 	const char *path = lk_intern_text(all->paths, id), *last = strrchr(path, '/');
+	const char *part = last ? last + 1 : path;
 	char count[32] = "";
+	if (!id) part = "outside of modules";
 	if (of->instances > 1) snprintf(count, sizeof count, " x %.0f", of->instances);
 	work->modules[work->result.module_count++] = (lk_explain_module){
 		.path = lk_arena_strdup(&work->arena, path),
-		.module = lk_arena_printf(&work->arena, "%s%s",
-	                              last ? last + 1
-	                              : id ? path
-	                                   : "outside of modules",
-	                              count),
+		.module = lk_arena_printf(&work->arena, "%s%s", part, count),
 		.depth = depth,
 		.instances = of->instances,
 		.calls = of->calls / rank_steps,
@@ -445,7 +453,8 @@ static lk_status put_module(lk_explain_work *work, const struct joined_modules *
 	return module->path && module->module ? LK_OK : lk_oom(err);
 }
 
-/* Write the tree, each module before those in it. `order`: siblings are neighbours, in their order. */
+/* Write the tree, each module before those in it. `order`: siblings are neighbours, in their
+ * order. */
 static lk_status put_tree(lk_explain_work *work, const struct joined_modules *all,
                           const uint32_t *order, uint32_t *first, double rank_steps,
                           lk_error *err) {

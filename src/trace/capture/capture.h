@@ -113,15 +113,17 @@ typedef struct lk_kind_note {
 	double m, n, k, batch, flops; /* 0: not stated */
 } lk_kind_note;
 
-/* The sequence number that autograd gave an operation of the forward pass, or the gradient that belongs to it. */
+/* The sequence number that autograd gave an operation of the forward pass, or the gradient that
+ * belongs to it. */
 typedef struct lk_grad_note {
 	uint32_t event;
 	uint32_t number;
 	bool backward;
 } lk_grad_note;
 
-/* A call of a module of the network, which a profiler with Python stacks reports. It is no event: what encloses
- * an operation, and which operations are outermost, does not depend on stacks. */
+/* A call of a module of the network, which a profiler with Python stacks reports. It is no
+ * event: what encloses an operation, and which operations are outermost, does not depend on
+ * stacks. */
 typedef struct lk_module_call {
 	int64_t start_ns, dur_ns;
 	uint32_t lane, name;
@@ -334,8 +336,8 @@ typedef enum lk_module_form {
 	LK_MODULE_CLASS, /* a class, inside of what encloses the call: LlamaMLP_3 */
 	LK_MODULE_PATH,  /* a path from the network's root: model.layers.3.mlp */
 } lk_module_form;
-/* Whether the name of an annotation or Python function is that of a module, and which. `out`: the module's own
- * name, cut to `size`. */
+/* Whether the name of an annotation or Python function is that of a module, and which. `out`:
+ * the module's own name, cut to `size`. */
 lk_module_form lk_module_of_name(const char *name, char *out, size_t size);
 
 /* ---- comm_names: names that libraries and frameworks give to communication. */

@@ -1,11 +1,11 @@
-/* module_names.c: names that profilers and programs give to modules of a network. One row a form; the first that
- * fits counts.
+/* module_names.c: names that profilers and programs give to modules of a network. One row a form;
+ * the first that fits counts.
  *
- *   nn.Module: LlamaMLP_3                         torch.profiler with stacks or with_modules
- *   {'Module': 'model.layers.3.mlp', ...}         NVTX hooks of layers, vLLM
- *   FSDP::pre_forward (layers.3)                  PyTorch's FSDP, which says the module that it works for
- *   model.layers.3.mlp                            a path of named_modules()
- *   megatron...TransformerLayer._forward_mlp      Megatron, Transformer Engine: a class and what it does
+ *   nn.Module: LlamaMLP_3                      torch.profiler with stacks or with_modules
+ *   {'Module': 'model.layers.3.mlp', ...}      NVTX hooks of layers, vLLM
+ *   FSDP::pre_forward (layers.3)               PyTorch's FSDP, with the module that it works for
+ *   model.layers.3.mlp                         a path of named_modules()
+ *   megatron...TransformerLayer._forward_mlp   Megatron, Transformer Engine: a class and its work
  *   LlamaDecoderLayer, DistributedDataParallel.forward */
 #include <ctype.h>
 #include <string.h>
@@ -49,8 +49,8 @@ static bool has_number(const char *name) {
 	return false;
 }
 
-/* Whether a part is the name of a class of several words: an uppercase letter, a lowercase one, and an uppercase
- * one again; leading '_' aside. */
+/* Whether a part is the name of a class of several words: an uppercase letter, a lowercase one,
+ * and an uppercase one again; leading '_' aside. */
 static bool is_class(const char *part, const char *end) {
 	bool lower = false;
 	while (part < end && *part == '_') part++;

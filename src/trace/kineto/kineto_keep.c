@@ -205,7 +205,8 @@ static lk_status keep_module(lk_kineto *kineto) {
 	return lk_capture_add_module(kineto->capture, &call) ? LK_OK : lk_oom(kineto->err);
 }
 
-/* Numbers count up from 0 in each thread, and would take days to exceed 32 bits; -1, as unsigned, is none. */
+/* Numbers count up from 0 in each thread, and would take days to exceed 32 bits; -1, as
+ * unsigned, is none. */
 static lk_status keep_add_grad(lk_kineto *kineto, uint32_t event) {
 	const lk_kineto_fields *fields = &kineto->f;
 	if (fields->sequence > UINT32_MAX) return LK_OK;
