@@ -108,14 +108,15 @@ typedef struct lk_explain_step {
 
 /* Work of one kind, whatever its kernels are called, over all ranks and steps. */
 typedef struct lk_explain_operation {
-	const char *phase; /* "forward", "backward", "recompute", "optimizer", "other" */
-	const char *part;  /* "products", "attention", "experts", "communication", "copies", ... */
-	const char *kind;  /* "gemm", "attention_bwd", "all_reduce" */
-	const char *shape; /* "4096 x 4096 x 1024", the largest first; "64 MiB"; "" not known */
-	const char *group; /* of communication: as the trace names it, "tp" of predicted steps */
-	const char *name;  /* of the longest of its kernels */
-	int ranks;         /* of the group; 0 not known */
-	double bytes;      /* of communication; 0 not known */
+	const char *phase;  /* "forward", "backward", "recompute", "optimizer", "other" */
+	const char *part;   /* "products", "attention", "experts", "communication", "copies", ... */
+	const char *kind;   /* "gemm", "attention_bwd", "all_reduce" */
+	const char *shape;  /* "4096 x 4096 x 1024", the largest first; "64 MiB"; "" not known */
+	const char *group;  /* of communication: as the trace names it, "tp" of predicted steps */
+	const char *name;   /* of the longest of its kernels */
+	const char *module; /* as lk_explain_module.path; "" outside of modules, or not known */
+	int ranks;          /* of the group; 0 not known */
+	double bytes;       /* of communication; 0 not known */
 	uint64_t count;
 	double time_ns; /* sum of durations */
 	double own_ns;  /* of the steps' time: what no other operation has; see explain_operations.c */
@@ -177,6 +178,23 @@ typedef struct lk_explain_kernel {
 	double share; /* of the sum of all durations */
 	lk_explain_stats time;
 } lk_explain_kernel;
+
+/* The device work of a module of the network, with that of the modules in it; siblings that
+ * differ only in their number are one. From Python stacks and from annotations that name
+ * modules. Per step, mean over ranks. */
+typedef struct lk_explain_module {
+	const char *path;   /* "LlamaModel/LlamaDecoderLayer/LlamaMLP"; "": outside of modules */
+	const char *module; /* its last part and how many there are: "LlamaDecoderLayer x 32" */
+	int depth;          /* 0: the outermost */
+	double instances;   /* modules */
+	double calls, kernels;
+	double time_s,
+		share;    /* sum of durations; of that of all device work, of the host's without a device */
+	double own_s; /* of time_s: outside of the modules in it */
+	double backward_s; /* of time_s: gradients, found by autograd's sequence numbers */
+	double host_s;     /* duration of its calls on the host */
+	double expected_s; /* time_s as the job predicts it; NAN without a job */
+} lk_explain_module;
 
 /* Communication of a kind and process group, over all ranks. */
 typedef struct lk_explain_comm {
@@ -301,6 +319,8 @@ typedef struct lk_explanation {
 	int kernel_count;
 	const lk_explain_operation *operations; /* by own time, the longest first; if requested */
 	int operation_count;
+	const lk_explain_module *modules; /* a tree: each before those in it, the costliest first */
+	int module_count;
 	const lk_explain_comm *comm;
 	int comm_count;
 	const lk_explain_curve *curves;
@@ -349,6 +369,7 @@ enum {
 	LK_EXPLAIN_QUEUE,
 	LK_EXPLAIN_LAUNCHES,
 	LK_EXPLAIN_ROOFLINE,
+	LK_EXPLAIN_MODULES,
 	LK_EXPLAIN_TABLES,
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];

@@ -245,7 +245,7 @@ static lk_status diff_compare(struct work *work, lk_error *err) {
 	LK_TRY(diff_judge(work, err));
 	LK_TRY(compare_categories(work, err));
 	LK_TRY(lk_diff_pair(&work->arena, work->before, work->after, &work->result.operations,
-	                    &work->result.operation_count, err));
+	                    &work->result.operation_count, NULL, err));
 	struct rows_by_name rows = {.names = lk_intern_new()};
 	lk_status status = compare_kernels(work, &rows, err);
 	lk_intern_free(rows.names);

@@ -104,8 +104,21 @@ double lk_diff_mean_of(const lk_explanation *explanation, size_t time) {
 	return sum / lk_diff_rank_steps(explanation);
 }
 
+/* Divide the durations that a row has before among its operations after. */
+static void divide_before(const lk_diff_operation *row, const struct side *of, size_t count,
+                          const lk_explanation *after, double *before_s) {
+	double whole_ns = 0;
+	for (size_t i = 0; i < count; i++)
+		if (of[i].after) whole_ns += of[i].of->time_ns;
+	for (size_t i = 0; i < count; i++)
+		if (of[i].after && whole_ns > 0)
+			before_s[of[i].of - after->operations] =
+				row->before_sum_s * of[i].of->time_ns / whole_ns;
+}
+
 static lk_status pair_sides(lk_arena *arena, const sides *all, const lk_explanation *const run[2],
-                            const lk_diff_operation **out, int *count, lk_error *err) {
+                            const lk_diff_operation **out, int *count, double *before_s,
+                            lk_error *err) {
 	double steps[2] = {lk_diff_rank_steps(run[0]), lk_diff_rank_steps(run[1])};
 	lk_diff_operation *rows = LK_ARRAY(arena, lk_diff_operation, all->count);
 	if (!rows) return lk_oom(err);
@@ -126,6 +139,7 @@ static lk_status pair_sides(lk_arena *arena, const sides *all, const lk_explanat
 		       first->ranks == all->at[i].ranks && strcmp(first->shape, all->at[i].shape) == 0;
 		     i++)
 			add_to_row(row, &all->at[i], steps[all->at[i].after], longest);
+		if (before_s) divide_before(row, first, (size_t)(&all->at[i] - first), run[1], before_s);
 		if (longest[0] < 0) row->state = "new";
 		else if (longest[1] < 0) row->state = "removed";
 		row->delta_s = row->after_s - row->before_s;
@@ -137,7 +151,7 @@ static lk_status pair_sides(lk_arena *arena, const sides *all, const lk_explanat
 }
 
 lk_status lk_diff_pair(lk_arena *arena, const lk_explanation *before, const lk_explanation *after,
-                       const lk_diff_operation **out, int *count, lk_error *err) {
+                       const lk_diff_operation **out, int *count, double *before_s, lk_error *err) {
 	const lk_explanation *const run[2] = {before, after};
 	sides all = {0};
 	lk_status status = take_side(&all, before, false, err);
@@ -146,7 +160,7 @@ lk_status lk_diff_pair(lk_arena *arena, const lk_explanation *before, const lk_e
 		lk_sort(all.at, all.count, sizeof *all.at, by_what);
 		drop_all_unstated(&all);
 		lk_sort(all.at, all.count, sizeof *all.at, by_what);
-		status = pair_sides(arena, &all, run, out, count, err);
+		status = pair_sides(arena, &all, run, out, count, before_s, err);
 	}
 	lk_vec_free(&all);
 	return status;

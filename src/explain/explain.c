@@ -406,6 +406,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	LK_TRY(lk_explain_kernels(work, err));
 	LK_TRY(lk_explain_comms(work, err));
 	if (request->operations) LK_TRY(lk_explain_operations(work, err));
+	LK_TRY(lk_explain_modules(work, err));
 	LK_TRY(take_caveats(work, err));
 	LK_TRY(take_warnings(work, err));
 	LK_TRY(warn_odd_steps(work, err));

@@ -132,6 +132,7 @@ typedef struct lk_rank_comm {
 struct lk_operation_key {
 	uint32_t kernel; /* interned; 0 of an operation of known kind */
 	uint32_t group;
+	uint32_t module; /* a node; 0 outside of modules */
 	uint8_t phase, kind;
 	double shape[4], bytes;
 };
@@ -142,6 +143,13 @@ struct lk_rank_operation {
 	double time_ns, own_ns, wait_ns, flops, longest_ns;
 	int ranks;
 	uint32_t name; /* of the kernels with the most time in one event */
+};
+
+/* A node of the tree of modules of a rank (explain_modules.c). */
+struct lk_rank_module {
+	uint32_t above; /* the node that it is in, whose number is smaller; 0: the outermost */
+	uint64_t instances, calls, kernels;
+	double time_ns, backward_ns, host_ns; /* own device work, of it gradients; calls */
 };
 
 /* Places in the program with most lost time: names, the worst first; interned, 0 none. */
@@ -201,6 +209,9 @@ struct lk_rank_work {
 	                               duration; freed after joining all ranks */
 	lk_explain_rank result;
 	LK_VEC(struct lk_rank_operation) operations; /* explain_operations.c; if requested */
+	LK_VEC(struct lk_rank_module) modules; /* explain_modules.c; none where the trace names none */
+	lk_intern *module_paths;               /* of them, by number; NULL: none */
+	uint32_t *module; /* [events] the node of calls and of what they launch; NULL: none */
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;
 	LK_VEC(lk_explain_queue) queue_rows;
@@ -223,6 +234,7 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_launches(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_comms(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
+lk_status lk_rank_modules(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_operations(lk_rank_work *work, lk_error *err);
 
 /* The names of the outermost annotation and operation around a call; 0 none. */
@@ -271,8 +283,9 @@ typedef struct lk_explain_work {
 	lk_times (*host)[LK_HOST_SETS]; /* [count] of each rank, for the critical path */
 	lk_arrival *arrival;            /* [matches] */
 	uint32_t count;
-	double tf32_speedup; /* peak of the device in TF32 over that in fp32; 0: not known */
-	bool whole;          /* --steps all: the traces are one step, whatever they mark */
+	double tf32_speedup;        /* peak of the device in TF32 over that in fp32; 0: not known */
+	bool whole;                 /* --steps all: the traces are one step, whatever they mark */
+	lk_explain_module *modules; /* of the result */
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;
 	void *versus_owner;
@@ -282,6 +295,9 @@ typedef struct lk_explain_work {
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_operations(lk_explain_work *work, lk_error *err);
+lk_status lk_explain_modules(lk_explain_work *work, lk_error *err);
+/* Fill the expected times of modules from those of the operations, seconds per step and rank. */
+void lk_explain_expect(lk_explanation *explanation, const double *expected_s);
 /* The part of the work to which an operation of this lk_op_kind and lk_phase belongs. */
 const char *lk_operation_part(unsigned kind, unsigned phase);
 /* The phase that operations are counted in: gradients of weights are of the backward pass, as a

@@ -177,6 +177,7 @@ static void operation_key_of(struct operations *all, uint32_t event, struct lk_o
 	if (capture->kind[event] != LK_EVENT_KERNEL) op.kind = LK_OP_COPY;
 	key->kind = op.kind;
 	key->phase = op.phase;
+	key->module = all->work->module ? all->work->module[event] : 0;
 	if (op.phase == NO_PHASE) {
 		bool convolves = false;
 		key->phase = operations_phase(all, event, op.kind, &convolves);
@@ -304,6 +305,10 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
 	                 ? lk_arena_printf(&work->arena, "%.*s", (int)(of - group), group)
 	                 : lk_arena_strdup(&work->arena, group),
 		.name = lk_arena_strdup(&work->arena, lk_capture_text(rank->capture, row->name)),
+		.module =
+			rank->module_paths
+				? lk_arena_strdup(&work->arena, lk_intern_text(rank->module_paths, key->module))
+				: "",
 		.ranks = row->ranks,
 		.bytes = key->bytes,
 		.count = row->count,
@@ -312,16 +317,14 @@ static lk_status operation_texts(lk_explain_work *work, const lk_rank_work *rank
 		.wait_ns = row->wait_ns,
 		.flops = row->flops,
 	};
-	return out->shape && out->group && out->name ? LK_OK : lk_oom(err);
+	return out->shape && out->group && out->name && out->module ? LK_OK : lk_oom(err);
 }
 
 static int operations_by_key(const void *a, const void *b) {
 	const lk_explain_operation *x = a, *y = b;
-	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape}, *const q[] = {
-																				  y->phase, y->part,
-																				  y->kind, y->group,
-																				  y->shape};
-	for (int i = 0; i < 5; i++) {
+	const char *const p[] = {x->phase, x->part, x->kind, x->group, x->shape, x->module};
+	const char *const q[] = {y->phase, y->part, y->kind, y->group, y->shape, y->module};
+	for (int i = 0; i < 6; i++) {
 		int order = strcmp(p[i], q[i]);
 		if (order) return order;
 	}

@@ -18,6 +18,8 @@ static void free_sets(lk_rank_work *work) {
 	                          &work->exposed, &work->exposed_memory, &work->idle};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
 	lk_vec_free(&work->waits);
+	free(work->module);
+	work->module = NULL;
 }
 
 void lk_rank_free(lk_rank_work *work) {
@@ -30,6 +32,8 @@ void lk_rank_free(lk_rank_work *work) {
 	lk_vec_free(&work->comms);
 	lk_vec_free(&work->durations);
 	lk_vec_free(&work->operations);
+	lk_vec_free(&work->modules);
+	lk_intern_free(work->module_paths);
 	lk_vec_free(&work->step_rows);
 	lk_vec_free(&work->idle_rows);
 	lk_vec_free(&work->stretches);
@@ -239,6 +243,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 	rank_copies(work);
 	LK_TRY(step_rows(work, err));
 	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, rank_part, work, err));
+	LK_TRY(lk_rank_modules(work, err));
 	if (request->operations) LK_TRY(lk_rank_operations(work, err));
 	free_sets(work);
 	return LK_OK;

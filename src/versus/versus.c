@@ -56,7 +56,7 @@ static const char *versus_check(const lk_versus *of) {
 	return NULL;
 }
 
-static lk_status versus_compare(lk_compared_run *run, const lk_explanation *measured,
+static lk_status versus_compare(lk_compared_run *run, lk_explanation *measured,
                                 const lk_predict_request *job, int threads, lk_error *err) {
 	lk_versus *out = &run->result;
 	lk_predict_request ask = *job;
@@ -66,8 +66,11 @@ static lk_status versus_compare(lk_compared_run *run, const lk_explanation *meas
 	fill_steps(out, run->predicted, measured);
 	LK_TRY(lk_versus_expected(run->predicted, measured, &run->expected, err));
 	out->predicted_step = run->expected;
+	double *expected_s = LK_ARRAY(&run->arena, double, (size_t)measured->operation_count);
+	if (!expected_s) return lk_oom(err);
 	LK_TRY(lk_diff_pair(&run->arena, run->expected, measured, &out->operations,
-	                    &out->operation_count, err));
+	                    &out->operation_count, expected_s, err));
+	lk_explain_expect(measured, expected_s);
 	LK_TRY(lk_versus_parts(run, measured, err));
 	LK_TRY(lk_versus_scaling(run, measured, err));
 	LK_TRY(lk_versus_causes(run, measured, job, threads, err));

@@ -73,6 +73,7 @@ static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline, con
 		.shape = lk_operation_shape(arena, shape, lk_op_is_comm(kind) ? slice->bytes : 0),
 		.group = "",
 		.name = "",
+		.module = "",
 		.ranks = (int)slice->ranks,
 		.bytes = slice->bytes};
 	return true;
@@ -201,7 +202,7 @@ static lk_status step_off(const struct search *search, lk_arena *arena, const lk
 	LK_TRY(lk_step_timeline(step, &timeline, err));
 	lk_status status = operations_of(arena, timeline, &predicted, err);
 	if (status == LK_OK)
-		status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, err);
+		status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, NULL, err);
 	shares_of_step(step, shares);
 	double step_s = search->measured->step_s;
 	off->time = (shares_off(search, shares) + HALF * sums_off(rows, count)) / step_s;

@@ -141,6 +141,73 @@ for (_, stream), work in streams.items():
     for key, value in theirs.items():
         same(f'{key} of stream {stream}', rows[0][key], value)
 
+# Modules: device work belongs to the innermost module around its launch, or around the forward operation whose gradient
+# it is. A module that is called again in the backward pass stays where it is in the network.
+CLASS = re.compile(r'(?:\w+\.)*?(_*[A-Z]\w*[a-z]\w*[A-Z][\w.]*)')
+
+
+def module_of(e):
+    if e['name'].startswith('nn.Module: '):
+        return e['name'][11:]
+    note = CLASS.fullmatch(e['name']) if category(e) == 'user_annotation' else None
+    return note and not re.search('Optimizer|Backward|Profiler|DataLoader|Compiled', e['name']) and note.group(1)
+
+
+def thread(e):
+    return e['pid'], e['tid']
+
+
+modules = sorted(((thread(e), *span(e), module_of(e)) for e in events if module_of(e)), key=lambda m: (m[1], -m[2]))
+calls, home = [], {}
+for on, begin, end, name in modules:
+    above = [path for where, a, b, path in calls if where == on and a <= begin and end <= b]
+    if above:
+        home.setdefault(name, above[-1] + (name,))
+    path = home.get(name, (name,)) if not above else above[-1] + (name,)
+    calls.append((on, begin, end, path))
+calls = [(on, a, b, home.get(path[0], path[:1]) + path[1:]) for on, a, b, path in calls]
+
+
+def module_at(e):
+    inside = [path for on, a, b, path in calls if on == thread(e) and a <= ns(e['ts']) < b]
+    return inside[-1] if inside else ()
+
+
+numbered = [(thread(e), *span(e), int(e['args']['Sequence number']), int(e['args'].get('Fwd thread id', 0)), e)
+            for e in events if category(e) in ('cpu_op', 'operator') and 0 <= int(e.get('args', {}).get('Sequence number', -1)) < 2**32]
+
+
+def module_of_gradient(call):
+    around = [n for n in numbered if n[0] == thread(call) and n[4] > 0 and n[1] <= ns(call['ts']) and span(call)[1] <= n[2]]
+    if not around:
+        return ()
+    _, begin, _, number, _, _ = max(around, key=lambda n: (n[1], -n[2]))
+    forward = [n for n in numbered if n[3] == number and n[4] == 0 and n[1] < begin]
+    return module_at(max(forward, key=lambda n: n[1])[5]) if forward else ()
+
+
+def path_of(path):
+    out = []
+    for name in path:
+        name = re.sub(r'(?<=.)[_.]\d+$', '', name)
+        out.append(name[len(out[-1]) + 1:] if out and name.startswith(out[-1] + '.') else name)
+    return '/'.join(out)
+
+
+if modules:
+    theirs = {}
+    for e in device:
+        call = launches.get(int(e.get('args', {}).get('correlation', 0)))
+        path = path_of((module_at(call) or module_of_gradient(call)) if call else ())
+        theirs[path] = theirs.get(path, 0) + ns(e['dur'])
+    rows = {row['path'] or '': row for row in ours['modules']}
+    same('modules with work of their own', sum(row['own_s'] > 0 for row in rows.values()), len(theirs))
+    for path, time in theirs.items():
+        same('module ' + path, rows[path]['own_s'] if path in rows else -1, time * 1e-9, 1e-9)
+    for row in ours['modules']:
+        inside = sum(time for path, time in theirs.items() if (path + '/').startswith((row['path'] or '') + '/'))
+        same('module with those in it ' + str(row['path']), row['time_s'], inside * 1e-9, 1e-9)
+
 # Steps, where they are marked: their windows, and how long they are.
 notes = sorted({span(e) + (e['name'],) for e in events if e['name'].startswith('ProfilerStep#') and category(e) == 'user_annotation'})
 if len(notes) > 1:

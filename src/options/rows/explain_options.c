@@ -3,8 +3,9 @@
 #include "options/rows/job_rows.h"
 
 const char *const lk_explain_tables[] = {
-	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",
-	"stretches", "idle",   "kernels",   "queue", "launches", "roofline",      NULL,
+	"all",           "stalls",     "breakdown", "steps",   "overlap",
+	"communication", "stragglers", "stretches", "idle",    "kernels",
+	"queue",         "launches",   "roofline",  "modules", NULL,
 };
 
 /* clang-format off */
@@ -45,7 +46,7 @@ static const lk_option options[] = {
 	 OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_explain_tables, "NAME",
 	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, "
-	 "kernels, queue, launches or roofline")},
+	 "kernels, queue, launches, roofline or modules")},
 	{INT("top", top, "N", 0, 1000000, "number of stalls and kernels shown; 0 all; default 10")},
 	{OUT_ANY_FILE},
 	{OUT_FILE_OF("trace", trace, "FILE",

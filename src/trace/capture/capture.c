@@ -52,6 +52,8 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->shapes);
 	lk_vec_free(&capture->copies);
 	lk_vec_free(&capture->kinds);
+	lk_vec_free(&capture->grads);
+	lk_vec_free(&capture->modules);
 	lk_vec_free(&capture->groups);
 	lk_vec_free(&capture->warnings);
 	lk_vec_free(&capture->damages);
@@ -72,7 +74,9 @@ size_t lk_capture_bytes(const lk_capture *capture) {
 	       capture->syncs.capacity * sizeof *capture->syncs.at +
 	       capture->shapes.capacity * sizeof *capture->shapes.at +
 	       capture->copies.capacity * sizeof *capture->copies.at +
-	       capture->kinds.capacity * sizeof *capture->kinds.at;
+	       capture->kinds.capacity * sizeof *capture->kinds.at +
+	       capture->grads.capacity * sizeof *capture->grads.at +
+	       capture->modules.capacity * sizeof *capture->modules.at;
 }
 
 /* Consecutive events mostly have the same lane. */
@@ -166,6 +170,16 @@ uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	return capture_add_notes(capture, i, event) ? i : LK_NONE;
 }
 
+bool lk_capture_add_module(lk_capture *capture, const lk_module_call *call) {
+	LK_ASSERT(call->lane < capture->lanes.count && call->name < lk_intern_count(capture->names));
+	if (!lk_push(&capture->modules)) return false;
+	*lk_last(&capture->modules) = (lk_module_call){.start_ns = within_range(call->start_ns),
+	                                               .dur_ns = within_range(call->dur_ns),
+	                                               .lane = call->lane,
+	                                               .name = call->name};
+	return true;
+}
+
 /* Append notes of `from`; `each` translates the numbers of `note`. */
 #define APPEND_NOTES(capture, from, field, note, each)                     \
 	if (!lk_reserve(&(capture)->field, (from)->field.count)) return false; \
@@ -182,6 +196,7 @@ static bool append_notes(lk_capture *capture, const lk_capture *from, uint32_t f
 	lk_sync_note sync;
 	lk_shape_note shape;
 	lk_copy_note copy;
+	lk_grad_note grad;
 	APPEND_NOTES(capture, from, comms, comm, {
 		comm.dtype = names[comm.dtype];
 		comm.group = names[comm.group];
@@ -198,6 +213,14 @@ static bool append_notes(lk_capture *capture, const lk_capture *from, uint32_t f
 		shape.outputs = names[shape.outputs];
 	})
 	APPEND_NOTES(capture, from, copies, copy, {})
+	APPEND_NOTES(capture, from, grads, grad, {})
+	if (!lk_reserve(&capture->modules, from->modules.count)) return false;
+	for (size_t k = 0; k < from->modules.count; k++) {
+		lk_module_call call = from->modules.at[k];
+		call.lane = lanes[call.lane];
+		call.name = names[call.name];
+		capture->modules.at[capture->modules.count++] = call;
+	}
 	LK_ASSERT(!from->kinds.count); /* no file with them is read in pieces */
 	return true;
 }
@@ -224,6 +247,7 @@ void lk_capture_empty(lk_capture *capture) {
 	capture->count = 0;
 	capture->comms.count = capture->syncs.count = 0;
 	capture->shapes.count = capture->copies.count = 0;
+	capture->grads.count = capture->modules.count = 0;
 	capture->dropped = 0;
 }
 
@@ -261,6 +285,7 @@ static void rebase(lk_capture *capture) {
 	if (__builtin_add_overflow(capture->origin_ns, first, &capture->origin_ns))
 		capture->origin_ns = first < 0 ? INT64_MIN : INT64_MAX;
 	for (uint32_t i = 0; i < capture->count; i++) capture->start_ns[i] -= first;
+	for (size_t i = 0; i < capture->modules.count; i++) capture->modules.at[i].start_ns -= first;
 }
 
 /* Whether event i comes after event j on their lane. */
@@ -468,6 +493,8 @@ static void give_back_room(lk_capture *capture) {
 	lk_vec_fit(&capture->lanes);
 	lk_vec_fit(&capture->comms);
 	lk_vec_fit(&capture->syncs);
+	lk_vec_fit(&capture->grads);
+	lk_vec_fit(&capture->modules);
 	lk_lane_map_free(&capture->lane_map); /* no lane is looked up any more */
 }
 

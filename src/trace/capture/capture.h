@@ -113,6 +113,22 @@ typedef struct lk_kind_note {
 	double m, n, k, batch, flops; /* 0: not stated */
 } lk_kind_note;
 
+/* The sequence number that autograd gave an operation of the forward pass, or the gradient that
+ * belongs to it. */
+typedef struct lk_grad_note {
+	uint32_t event;
+	uint32_t number;
+	bool backward;
+} lk_grad_note;
+
+/* A call of a module of the network, which a profiler with Python stacks reports. It is no
+ * event: what encloses an operation, and which operations are outermost, does not depend on
+ * stacks. */
+typedef struct lk_module_call {
+	int64_t start_ns, dur_ns;
+	uint32_t lane, name;
+} lk_module_call;
+
 /* A process group that the file's head describes. */
 typedef struct lk_capture_group {
 	uint32_t name, text; /* interned */
@@ -168,6 +184,8 @@ typedef struct lk_capture {
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
 	LK_VEC(lk_kind_note) kinds;   /* by event */
+	LK_VEC(lk_grad_note) grads;   /* by event */
+	LK_VEC(lk_module_call) modules;
 	bool *comm_names; /* [comm_name_count] by name: device work of this name communicates */
 	uint32_t comm_name_count;
 	LK_VEC(lk_capture_group) groups;
@@ -211,6 +229,8 @@ lk_status lk_capture_room(const lk_capture *capture, const lk_read_limits *limit
                           lk_error *err);
 /* Add an event; returns its number, or LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
+/* Add a call of a module, on a lane of the host. False when memory runs out. */
+bool lk_capture_add_module(lk_capture *capture, const lk_module_call *call);
 /* Append the events and notes of `from`; `names` and `lanes` map its numbers to those of `capture`.
  * False when memory runs out, or there would be too many. */
 bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
@@ -276,6 +296,9 @@ int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 /* What the file says that device work computes; NULL: nothing. */
 const lk_kind_note *lk_capture_kind(const lk_capture *capture, uint32_t event);
 
+/* The sequence number of an operation; NULL: it has none. */
+const lk_grad_note *lk_capture_grad(const lk_capture *capture, uint32_t event);
+
 /* ---- capture_comms: which events are communication, if the arguments of kernels do not state
  * it. */
 
@@ -305,6 +328,17 @@ enum {
 unsigned lk_host_work(const char *name);
 /* Likewise of a Python function as profilers name it, "file.py(12): function", of so many bytes. */
 unsigned lk_python_work(const char *name, size_t length);
+
+/* ---- module_names: names that profilers and programs give to modules of a network. */
+
+typedef enum lk_module_form {
+	LK_MODULE_NONE,
+	LK_MODULE_CLASS, /* a class, inside of what encloses the call: LlamaMLP_3 */
+	LK_MODULE_PATH,  /* a path from the network's root: model.layers.3.mlp */
+} lk_module_form;
+/* Whether the name of an annotation or Python function is that of a module, and which. `out`:
+ * the module's own name, cut to `size`. */
+lk_module_form lk_module_of_name(const char *name, char *out, size_t size);
 
 /* ---- comm_names: names that libraries and frameworks give to communication. */
 

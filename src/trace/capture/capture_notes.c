@@ -73,3 +73,8 @@ const lk_kind_note *lk_capture_kind(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
 	return FIND_NOTE(capture->kinds, event);
 }
+
+const lk_grad_note *lk_capture_grad(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count);
+	return FIND_NOTE(capture->grads, event);
+}

@@ -162,6 +162,11 @@ static bool split_keep(lk_capture *capture, const uint8_t *keep) {
 	KEEP_NOTES(capture, syncs)
 	KEEP_NOTES(capture, shapes)
 	KEEP_NOTES(capture, copies)
+	KEEP_NOTES(capture, grads)
+	size_t kept = 0;
+	for (size_t k = 0; k < capture->modules.count; k++)
+		if (keep[capture->modules.at[k].lane]) capture->modules.at[kept++] = capture->modules.at[k];
+	capture->modules.count = kept;
 	free(place);
 	return true;
 }

@@ -45,6 +45,8 @@ static const struct key argument_keys[] = {
 	KEY("Src Rank", WHOLE, source),
 	KEY("Dst Rank", WHOLE, target),
 	KEY("Concrete Inputs", VALUE, values),
+	KEY("Sequence number", WHOLE, sequence),
+	KEY("Fwd thread id", WHOLE, forward_thread),
 	KEY("name", TEXT, label),
 };
 
@@ -376,8 +378,14 @@ static bool read_phase(struct cursor *cursor, char *out) {
 	return true;
 }
 
-/* Python functions are kept if their names tell what the host does. */
+/* Python functions are kept if they are modules, or their names tell what the host does. */
 static void judge_function(lk_kineto_fields *fields) {
+	static const char module[] = "nn.Module: ";
+	if (fields->name.length >= sizeof module &&
+	    !memcmp(fields->name.at, module, sizeof module - 1)) {
+		fields->kind = LK_KINETO_MODULE;
+		return;
+	}
 	bool kept = lk_python_work(fields->name.at, fields->name.length) != 0;
 	fields->kind = kept ? LK_EVENT_NOTE : LK_KINETO_USELESS;
 }
@@ -484,6 +492,7 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 	                             .in_elements = -1,
 	                             .out_elements = -1,
 	                             .source = -1,
+	                             .sequence = -1,
 	                             .target = -1};
 	for (bool first = true;; first = false) {
 		const char *before = c.p;

@@ -123,7 +123,8 @@ typedef struct lk_slice {
 /* Categories beyond lk_event_kind. */
 enum {
 	LK_KINETO_UNKNOWN = LK_EVENT_KINDS,
-	LK_KINETO_PYTHON, /* a function, which counts as an annotation where its name tells work */
+	LK_KINETO_PYTHON, /* a function, which counts as an annotation where its name tells work ... */
+	LK_KINETO_MODULE, /* ... and is kept apart where it is a call of a module */
 	LK_KINETO_USELESS,
 	LK_KINETO_MTIA /* of an accelerator that is not supported */
 };
@@ -143,7 +144,9 @@ typedef struct lk_kineto_fields {
 	/* arguments */
 	int64_t correlation, record, stream, device, bytes;
 	int64_t wait_stream, wait_record, in_elements, out_elements, group_size, source, target;
-	lk_slice label; /* "name": in metadata, the name of a process or thread */
+	int64_t sequence,
+		forward_thread; /* autograd's number; of gradients, the thread it comes from */
+	lk_slice label;     /* "name": in metadata, the name of a process or thread */
 	lk_slice dims, types, values, sync_kind, collective, dtype, group, group_text, ranks;
 	/* oddities */
 	uint64_t seen, seen_args; /* keys, as bits of the tables */

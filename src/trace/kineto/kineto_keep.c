@@ -179,15 +179,41 @@ static lk_status keep_too_many(lk_kineto *kineto, const char *what, uint64_t lim
 	return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
 }
 
-static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
-	lk_capture *capture = kineto->capture;
-	if (capture->count + kineto->open_count >= kineto->limits.events)
+/* Whether the limits allow one more event. */
+static lk_status keep_room(lk_kineto *kineto) {
+	const lk_capture *capture = kineto->capture;
+	if (capture->count + capture->modules.count + kineto->open_count >= kineto->limits.events)
 		return keep_too_many(kineto, "events", kineto->limits.events);
 	if (lk_intern_count(capture->names) > kineto->limits.names ||
 	    lk_intern_bytes_used(capture->names) / LK_BYTES_OF_A_NAME > kineto->limits.names)
 		return keep_too_many(kineto, "different names", kineto->limits.names);
-	*event = lk_capture_add(capture, e);
+	return LK_OK;
+}
+
+static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
+	LK_TRY(keep_room(kineto));
+	*event = lk_capture_add(kineto->capture, e);
 	return *event == LK_NONE ? lk_oom(kineto->err) : LK_OK;
+}
+
+static lk_status keep_module(lk_kineto *kineto) {
+	const lk_kineto_fields *fields = &kineto->f;
+	lk_module_call call = {.start_ns = fields->start_ns, .dur_ns = fields->dur_ns};
+	LK_TRY(keep_intern(kineto, fields->name, &call.name));
+	LK_TRY(keep_lane_of(kineto, false, fields->process, fields->thread, &call.lane));
+	LK_TRY(keep_room(kineto));
+	return lk_capture_add_module(kineto->capture, &call) ? LK_OK : lk_oom(kineto->err);
+}
+
+/* Numbers count up from 0 in each thread, and would take days to exceed 32 bits; -1, as
+ * unsigned, is none. */
+static lk_status keep_add_grad(lk_kineto *kineto, uint32_t event) {
+	const lk_kineto_fields *fields = &kineto->f;
+	if (fields->sequence > UINT32_MAX) return LK_OK;
+	if (!lk_push(&kineto->capture->grads)) return lk_oom(kineto->err);
+	*lk_last(&kineto->capture->grads) =
+		(lk_grad_note){event, (uint32_t)fields->sequence, fields->forward_thread > 0};
+	return LK_OK;
 }
 
 /* ---- separate begin and end: ph B and E ---- */
@@ -286,10 +312,12 @@ static lk_status keep_whole(lk_kineto *kineto, const char *at) {
 		lk_kineto_odd(kineto, LK_ODD_NEGATIVE, at);
 		fields->dur_ns = 0;
 	}
+	if (fields->kind == LK_KINETO_MODULE) return keep_module(kineto);
 	LK_TRY(keep_build(kineto, &e));
 	e.dur_ns = fields->dur_ns;
 	LK_TRY(keep_add(kineto, &e, &event));
 	if (fields->collective.at) LK_TRY(keep_add_comm(kineto, event));
+	if (fields->sequence >= 0 && fields->kind == LK_EVENT_OP) LK_TRY(keep_add_grad(kineto, event));
 	bool waits = fields->kind == LK_EVENT_RUNTIME &&
 	             (fields->sync_kind.at || fields->wait_stream >= 0 || fields->wait_record > 0);
 	return fields->kind == LK_EVENT_SYNC || waits ? keep_add_sync(kineto, event) : LK_OK;
@@ -306,7 +334,8 @@ lk_status lk_kineto_keep(lk_kineto *kineto, const char *at) {
 	if (fields->ph == 'M') return keep_label(kineto);
 	if (fields->ph == 'B') return begin_call(kineto, at);
 	if (fields->ph == 'E') return end_call(kineto, at);
-	if (fields->ph != 'X' || fields->kind >= LK_EVENT_KINDS) {
+	bool kept = fields->kind < LK_EVENT_KINDS || fields->kind == LK_KINETO_MODULE;
+	if (fields->ph != 'X' || !kept) {
 		kineto->capture->dropped++;
 		return LK_OK;
 	}

@@ -143,7 +143,8 @@ static bool run_fits(const lk_kineto *kineto, const lk_run *run) {
 	const lk_capture *to = kineto->capture, *from = run->reader->capture;
 	const lk_read_limits *limits = &kineto->limits;
 	uint64_t bytes = lk_intern_bytes_used(to->names) + lk_intern_bytes_used(from->names);
-	return to->count + kineto->open_count + from->count <= limits->events &&
+	return to->count + to->modules.count + kineto->open_count + from->count + from->modules.count <=
+	           limits->events &&
 	       lk_intern_count(to->names) + (uint64_t)lk_intern_count(from->names) <= limits->names &&
 	       bytes / LK_BYTES_OF_A_NAME + NAME_ROOM <= limits->names &&
 	       to->lanes.count + from->lanes.count <= LK_MOST_LANES &&

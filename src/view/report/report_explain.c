@@ -444,6 +444,8 @@ static lk_status explain_put_panels(const void *answer, lk_report *writer, lk_er
 		                         "Who keeps the others waiting", true, MOST_ROWS, err));
 	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_COMMUNICATION, "Communication", true,
 	                         MOST_ROWS, err));
+	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_MODULES, "Modules", true, MOST_ROWS,
+	                         err));
 	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_KERNELS, "Kernels", true, MOST_KERNELS,
 	                         err));
 	LK_TRY(explain_put_table(writer, explanation, LK_EXPLAIN_ROOFLINE, "Operations of known shape",

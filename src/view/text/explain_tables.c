@@ -376,6 +376,49 @@ static lk_table *roofline(const lk_explanation *explanation, int top, bool peopl
 	return table;
 }
 
+#define MODULE(member) LK_AT(lk_explain_module, member)
+
+/* For people, the tree: `context`, whether they read it. */
+static void find_module(const lk_subject *subject, lk_field_value *found) {
+	const lk_explain_module *module = subject->record;
+	const bool *people = subject->context;
+	found->text = module->module;
+	if (!*people) return;
+	snprintf(found->shown, sizeof found->shown, "%*s%s", 2 * module->depth, "", module->module);
+	found->text = found->shown;
+}
+
+static const lk_answer_field module_fields[] = {
+	{"module", "module", LK_FIELD_TEXT, .get = find_module, .width = KERNEL_WIDTH},
+	{"path", "path", MODULE(path), .known = LK_UNLESS_ZERO, .hidden = true},
+	{"depth", "depth", MODULE(depth), .shown = lk_whole, .hidden = true},
+	{"instances", "instances", MODULE(instances), .known = LK_UNLESS_ZERO, .hidden = true},
+	{"calls", "calls", MODULE(calls), .hidden = true},
+	{"kernels", "kernels", MODULE(kernels), .shown = lk_format_thousands},
+	{"time_s", "time a step", MODULE(time_s), .shown = lk_format_seconds},
+	{"time_pctg", "%", MODULE(share), .per_cent = true, .shown = lk_tenths},
+	{"own_s", "own", MODULE(own_s), .shown = lk_format_seconds, .hidden = true},
+	{"backward_s", "gradients", MODULE(backward_s), .shown = lk_format_seconds},
+	{"host_s", "on the host", MODULE(host_s), .shown = lk_format_seconds},
+	{"expected_s", "expected", MODULE(expected_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+};
+static const lk_answer_record module_record = {LK_RECORD(lk_explain_module, module_fields)};
+
+/* Modules with less of the time are for programs. */
+static const double LEAST_MODULE = 0.01;
+
+static lk_table *tables_modules(const lk_explanation *explanation, int top, bool people) {
+	const lk_columns columns = {"modules", &module_record, .people = people};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < explanation->module_count; i++) {
+		const lk_explain_module *module = &explanation->modules[i];
+		if (!top || module->share >= LEAST_MODULE)
+			lk_fields_row(table, &columns, &(lk_subject){explanation, module, i, &people});
+	}
+	if (table) lk_table_hide_empty(table);
+	return table;
+}
+
 /* A row of the launches: one measure of a rank. */
 struct launch_row {
 	int rank;
@@ -429,6 +472,7 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 	case LK_EXPLAIN_KERNELS: return tables_kernels(explanation, top, people);
 	case LK_EXPLAIN_QUEUE: return tables_queue(explanation);
 	case LK_EXPLAIN_LAUNCHES: return tables_launches(explanation);
+	case LK_EXPLAIN_MODULES: return tables_modules(explanation, top, people);
 	case LK_EXPLAIN_ROOFLINE: return roofline(explanation, top, people);
 	default: return breakdown(explanation);
 	}

@@ -327,6 +327,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 	if (explanation->straggler_count)
 		LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_STRAGGLERS, "who comes last", colour,
 		                              out, err));
+	LK_TRY(explain_text_put_table(explanation, LK_EXPLAIN_MODULES, "modules", colour, out, err));
 	LK_TRY(explain_text_put_kernels(explanation, colour, out, err));
 	LK_TRY(explain_text_put_roofline(explanation, colour, out, err));
 	LK_TRY(explain_text_put_warnings(explanation, out, err));

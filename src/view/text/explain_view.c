@@ -89,6 +89,7 @@ static const lk_answer_field explanation_fields[] = {
 	{"queue", NULL, ROWS(QUEUE)},
 	{"launches", NULL, ROWS(LAUNCHES)},
 	{"roofline", NULL, ROWS(ROOFLINE)},
+	{"modules", NULL, ROWS(MODULES)},
 	{"critical_path", NULL,
      LK_MANY(lk_explanation, critical.parts, critical.part_count, critical_record)},
 	{"critical_step", NULL, EXPLAINED(critical.step), LK_IF(lk_explanation, critical.part_count)},
