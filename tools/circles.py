@@ -69,7 +69,7 @@ def components(edges):
 
 def circles(objects, found):
     """Circles among the objects of one folder: lines of text and their number."""
-    owner = {name: path for path in objects for name in found[path][0]}
+    owner = {name: path for path in objects for name in found[path][0] if OURS.match(name)}
     uses = {path: {} for path in objects}
     for path in objects:
         for name in found[path][1]:

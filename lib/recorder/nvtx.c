@@ -2,9 +2,9 @@
  *
  * NVTX lies in the program itself (NVTX 3: headers alone) or in libnvToolsExt (NVTX 2). Either
  * loads the library that NVTX_INJECTION64_PATH names, here this one, and hands it tables of
- * pointers to functions, to be filled in (nvtxDetail/nvtxTypes.h, nvToolsExt.h of NVIDIA/NVTX). Each domain has
- * ranges of its own, which nest in each thread. Ranges that another thread may end (RangeStart) are
- * left out, as are marks of one moment. */
+ * pointers to functions, to be filled in (nvtxDetail/nvtxTypes.h, nvToolsExt.h of NVIDIA/NVTX).
+ * Each domain has ranges of its own, which nest in each thread. Ranges that another thread may end
+ * (RangeStart) are left out, as are marks of one moment. */
 #include "recorder/recorder.h"
 
 #include <string.h>

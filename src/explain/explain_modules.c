@@ -245,8 +245,8 @@ static void close_calls(struct open_calls *open, int64_t until_ns) {
 static bool open_call(struct modules *all, struct open_calls *open,
                       const struct module_call *call) {
 	lk_rank_work *work = all->work;
-	uint32_t above = open->depth ? open->node[open->depth - 1] : 0,
-			 node = above ? 0 : all->home[call->name];
+	uint32_t above = open->depth ? open->node[open->depth - 1] : 0;
+	uint32_t node = above ? 0 : all->home[call->name];
 	if (!node && !node_of_call(all, call->name, above, &node)) return false;
 	if (!all->home[call->name]) all->home[call->name] = node;
 	int64_t inside_ns = lk_times_between(&work->windows, call->start_ns, call->end_ns);

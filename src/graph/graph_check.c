@@ -124,6 +124,8 @@ static const char *op_fault(const lk_graph *graph, uint32_t op) {
 	if (ops->flags[op] & ~(LK_OP_CAUSAL | LK_OP_TRANSIENT | LK_OP_OVERLAPPED | LK_OP_CARRIED |
 	                       LK_OP_DIRECT | LK_OP_SUMS_PIXELS | LK_OP_LISTED | LK_OP_ROW_FACTORS))
 		return "has unknown flags";
+	if (ops->flags[op] & LK_OP_ROW_FACTORS && !(lk_op_multiplies(kind) && ops->dtype[op] >= LK_FP8))
+		return "has flags of a product in 8 bits";
 	if (ops->wait[op] > 2 || ops->signal[op] > 2) return "uses a third argument; calls have two";
 	if (ops->alloc_owner[op] >= LK_OWNERS || ops->release_owner[op] >= LK_OWNERS)
 		return "has an unknown owner of memory";

@@ -141,12 +141,11 @@ static lk_status caching_bytes(const lk_job *job, const lk_graph *graph, uint32_
 		.units = lk_build_shards_layers(job) ? 2 : 0,
 		.states = states_of(job),
 		.vocab = (double)job->padded_vocab / job->tp,
-		.microbatches = job->pp > 1 ? 2 * job->pp + 2
-	                    : ragged    ? 1
-	                                : 2,
+		.microbatches = ragged ? 1 : 2,
 		.ragged = ragged ? RAGGED : 0,
 		.lengths = lengths,
 	};
+	if (job->pp > 1) how.microbatches = 2 * job->pp + 2;
 	lk_alloc_conf conf;
 	LK_TRY(lk_alloc_conf_read(job->alloc_conf, "PYTORCH_CUDA_ALLOC_CONF", &conf, err));
 	how.conf = (lk_caching_conf){.expandable_segments = conf.expandable,

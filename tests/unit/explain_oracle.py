@@ -161,7 +161,7 @@ modules = sorted(((thread(e), *span(e), module_of(e)) for e in events if module_
 calls, home = [], {}
 for on, begin, end, name in modules:
     above = [path for where, a, b, path in calls if where == on and a <= begin and end <= b]
-    if above:
+    if above and name not in above[-1]:
         home.setdefault(name, above[-1] + (name,))
     path = home.get(name, (name,)) if not above else above[-1] + (name,)
     calls.append((on, begin, end, path))

@@ -106,7 +106,8 @@ static double normal_below(double x) {
 	enum { STEPS = 2000 };
 	double from = -12, width = (x - from) / STEPS, sum = 0;
 	for (int i = 0; i <= STEPS; i++) {
-		double at = from + i * width, weight = i == 0 || i == STEPS ? 1 : i % 2 ? 4 : 2;
+		double at = from + i * width, weight = i % 2 ? 4 : 2;
+		if (i == 0 || i == STEPS) weight = 1;
 		sum += weight * exp(-at * at / 2);
 	}
 	return sum * width / 3 / sqrt(2 * acos(-1));

@@ -340,8 +340,8 @@ static void a_limit_leaves_out_what_is_slower(void **state) {
 	assert_true(left_out > 0);
 }
 
-/* The bound of a schedule is the same whether or not others were walked before, with parts that they
- * share. Returns how many were. */
+/* The bound of a schedule is the same whether or not others were walked before, with parts that
+ * they share. Returns how many were. */
 static int check_walks(lk_bounder *bounder, const struct problem *problem,
                        const lk_cores_list *cores, uint32_t first, int count) {
 	lk_bounded all;

@@ -124,6 +124,22 @@ static double shape_stored(lk_dtype dtype) {
 	return dtype >= LK_FP8 ? 2 : lk_dtype_bytes(dtype);
 }
 
+/* The format of a block's products: at both ends of a network it has 16 bits at least, as
+ * model/build_ends.c builds them. */
+static lk_dtype block_format(const lk_graph *graph, const lk_block *block, lk_dtype dtype) {
+	const char *name = lk_intern_text(graph->names, block->name);
+	bool end = lk_glob("head *", name) || lk_glob("embedding *", name);
+	return end && dtype >= LK_FP8 ? LK_BF16 : dtype;
+}
+
+/* Bytes an element of rows that tensor parallelism gathers for a product: they are cast before, and
+ * where factors of blocks differ between rows and columns, both copies of a gradient travel. */
+static double gathered_bytes(const lk_ops *ops, uint32_t i, lk_dtype dtype) {
+	bool both = dtype == LK_MXFP8 || dtype == LK_NVFP4;
+	bool gradient = ops->phase[i] == LK_PHASE_BACKWARD && ops->flags[i] & LK_OP_OVERLAPPED;
+	return lk_dtype_bytes(dtype) * (both && gradient ? 2 : 1);
+}
+
 static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	lk_ops *ops = &edit->graph->ops;
 	lk_dtype old = (lk_dtype)ops->dtype[i];
@@ -133,6 +149,7 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	              result * (shape_stored(old) - shape_stored(dtype));
 	if (ops->bytes[i] > 0) ops->bytes[i] = fmax(0, ops->bytes[i] - less);
 	ops->dtype[i] = (uint8_t)dtype;
+	if (dtype < LK_FP8) ops->flags[i] &= (uint8_t)~LK_OP_ROW_FACTORS;
 }
 
 /* Whether the compute operation before it on its stream is a norm. */
@@ -195,10 +212,11 @@ static bool product_converts(const lk_graph *graph, const lk_block *block, uint3
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	const struct conversion *conversion = rewrite->context;
 	const lk_graph *graph = rewrite->from;
+	bool narrow = block_format(graph, block, conversion->dtype) >= LK_FP8;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t next = i; /* what follows the communication from here on */
 		while (next < block->end && lk_op_is_comm(graph->ops.kind[next])) next++;
-		if (next < block->end && product_converts(graph, block, next, conversion->rows) &&
+		if (narrow && next < block->end && product_converts(graph, block, next, conversion->rows) &&
 		    conversion_place(graph, block, next) == i)
 			put_conversion(rewrite, block, next, conversion->dtype);
 		lk_rewrite_copy(rewrite, block, i);
@@ -213,14 +231,14 @@ static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
 	           : LK_OK;
 }
 
-lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
-	LK_TRY(add_conversions(edit, dtype, err));
+static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
-	double size = shape_stored(dtype) / shape_stored((lk_dtype)graph->peak_dtype);
-	edit->changed = 0;
-	for (uint32_t i = 0; i < edit->op.count; i++) {
+	lk_dtype old = block_format(graph, block, (lk_dtype)graph->peak_dtype);
+	double size = shape_stored(dtype) / shape_stored(old);
+	for (uint32_t i = block->begin; i < block->end; i++) {
 		unsigned kind = ops->kind[i];
+		double factor = size;
 		if (lk_op_multiplies(kind)) {
 			edit->changed += ops->dtype[i] != dtype;
 			retype_product(edit, i, dtype);
@@ -229,10 +247,23 @@ lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
 		if (kind == LK_OP_OPTIMIZER || ops->phase[i] == LK_PHASE_OPTIMIZER) continue;
 		if (dtype < LK_FP8 && (lk_op_is_attention(kind) || shape_streams(kind)))
 			ops->dtype[i] = (uint8_t)dtype;
-		if (size == 1 || !(lk_op_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
+		if (kind == LK_OP_ALLGATHER && ops->group[i] == LK_GROUP_TP)
+			factor = gathered_bytes(ops, i, dtype) / gathered_bytes(ops, i, old);
+		if (factor == 1 ||
+		    !(lk_op_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
 			continue;
-		ops->bytes[i] *= size;
+		ops->bytes[i] *= factor;
 		edit->changed++;
+	}
+}
+
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+	LK_TRY(add_conversions(edit, dtype, err));
+	lk_graph *graph = edit->graph;
+	edit->changed = 0;
+	for (size_t b = 0; b < graph->blocks.count; b++) {
+		const lk_block *block = &graph->blocks.at[b];
+		retype_block(edit, block, block_format(graph, block, dtype));
 	}
 	graph->peak_dtype = dtype;
 	return LK_OK;

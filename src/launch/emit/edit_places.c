@@ -264,7 +264,7 @@ static lk_status places_follow(lk_arena *arena, const char *text, size_t at, siz
 	return LK_OK;
 }
 
-/* Whether a value names layers that have adapters, "q_proj v_proj": each is an argument of its own. */
+/* Whether a value names layers that have adapters, "q_proj v_proj": an argument each. */
 static bool places_names_layers(lk_arena *arena, const char *with) {
 	const char *first = lk_arena_strndup(arena, with, strcspn(with, " "));
 	return first && lk_adapters_find(first) != 0;

@@ -356,7 +356,8 @@ static const char *emit_list(const struct emit_work *work, const bool fields[FIE
 		}
 		char modules[LK_MODULES_TEXT];
 		bool parts = field->offset == offsetof(lk_job, recompute_modules); /* a set of bits */
-		lk_text_add(&list, "%s%s %s", list.used > 0 ? ", " : "", field->name,
+		if (list.used > 0) lk_text_add(&list, ", ");
+		lk_text_add(&list, "%s %s", field->name,
 		            parts ? lk_module_names(modules, work->emission.job->recompute_modules, '+')
 		                  : lk_field_value(arena, field, work->emission.job));
 	}

@@ -366,7 +366,7 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 	else if (job->dtype > LK_FP16) format = ",\"bf16\":{\"enabled\":true}";
 	else format = "";
 	const char *narrow = job->dtype == LK_FP16 ? "fp16" : "bf16";
-	bool wide = job->dtype <= LK_TF32;
+	bool wide = job->dtype <= LK_TF32 || job->fp32_grads == LK_ON;
 	char *json = lk_arena_printf(
 		arena,
 		"{\"train_batch_size\":%d,\"train_micro_batch_size_per_gpu\":%d,"
@@ -375,7 +375,7 @@ static char *deepspeed_config(lk_arena *arena, const lk_job *job) {
 		"\"communication_data_type\":\"%s\",\"data_types\":{\"grad_accum_dtype\":\"%s\"}}",
 		job->gbs, job->mbs, (int)job->sharding,
 		job->overlap_grad_reduce == LK_ON ? "true" : "false", job->bucket_bytes / element, offload,
-		format, element == 4 ? "fp32" : narrow, wide || job->fp32_grads == LK_ON ? "fp32" : narrow);
+		format, element == 4 ? "fp32" : narrow, wide ? "fp32" : narrow);
 	return json != NULL ? base64(arena, json, strlen(json)) : NULL;
 }
 

@@ -182,7 +182,7 @@ typedef struct lk_job {
 	lk_switch ragged;       /* sequences differ in length, up to `seq`, neither packed nor padded;
 	                           default off */
 	double ragged_median, ragged_spread; /* their median in tokens and the deviation of ln, before
-	                                        those longer than `seq` are left out; 0: evenly spread */
+	                                        those over `seq` are left out; 0: evenly spread */
 	lk_switch eager;       /* element-wise operations run one by one, as in Hugging Face's networks;
 	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
 	int max_connections;   /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
@@ -214,7 +214,7 @@ const lk_stack_features *lk_job_features(const lk_job *job);
  * weights or gradients are sharded; DeepSpeed where the optimizer's states are, or lie on the
  * host), all else under Megatron-Core. */
 const char *lk_job_usual_stack(const lk_job *job);
-/* Whether the job's linear layers in 8 bits are PyTorch's (torchao) and not Transformer Engine's. */
+/* Whether the job's linear layers in 8 bits are PyTorch's (torchao), not Transformer Engine's. */
 bool lk_job_casts_by_torchao(const lk_job *job);
 /* Whether the job's software overlaps gradient reduction by default. */
 bool lk_job_overlaps_reduce(const lk_job *job);

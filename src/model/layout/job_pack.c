@@ -1,6 +1,7 @@
-/* job_pack.c: lengths of documents. Sequences of several documents that attend only within themselves: the share of all
- * pairs that remains on the data-parallel rank that has the most in a step (--pack,
- * docs/method/step.md). Documents that are sequences of their own (--ragged): how long they are. */
+/* job_pack.c: lengths of documents. Sequences of several documents that attend only within
+ * themselves: the share of all pairs that remains on the data-parallel rank that has the most in a
+ * step (--pack, docs/method/step.md). Documents that are sequences of their own (--ragged): how
+ * long they are. */
 #include <math.h>
 
 #include "base/stats.h"

@@ -101,7 +101,8 @@
 	 "16-bit formats: an fp32 copy of the weights (default); without it the moments have 16 bits " \
 	 "too, where --state-dtype does not say otherwise")}, \
 	{TEXT("fp8-recipe", JOB(fp8_recipe), "NAME", \
-	 "factors of fp8 products: delayed, tensorwise, blockwise or rowwise (PyTorch's torchao)"), LISTED}, \
+	 "factors of fp8 products: delayed, tensorwise, blockwise or rowwise (PyTorch's torchao)"), \
+	 LISTED}, \
 	{INT("bf16-layers", JOB(bf16_layers), "N", 1, 4096, \
 	 "fp8, mxfp8, nvfp4: the first N and the last N layers compute in bf16"), LISTED}, \
 	{FLAG("fp8-params", JOB(fp8_params), \

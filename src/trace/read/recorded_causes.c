@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/intervals.h"
 #include "base/sort.h"
 #include "trace/read/read.h"
 
@@ -473,7 +474,7 @@ static void add_thread(struct causes *c, uint64_t thread, int64_t from, int64_t 
 	for (size_t i = first_span_from(c, thread, from); i < c->run->spans.count && at < to; i++) {
 		const lk_recorded_span *span = &c->run->spans.at[i];
 		if (span->thread != thread || span->from >= to) break;
-		int64_t begin = span->from > at ? span->from : at, end = span->to < to ? span->to : to;
+		int64_t begin = lk_later(span->from, at), end = lk_sooner(span->to, to);
 		add_stretch(c, thread, at, begin, code);
 		c->mark = span->mark;
 		add_stretch(c, thread, begin, end, code);
