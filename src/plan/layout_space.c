@@ -167,17 +167,19 @@ static bool simulates_allocator(const lk_job *job) {
 	return !lk_job_like_megatron(job);
 }
 
-/* Refuse switches that act with none of the stacks. */
+/* Refuse options that act with none of the stacks. */
 static lk_status check_code(const lk_plan_request *request, const lk_job *base,
                             const lk_space *space, lk_error *err) {
+	static const char no_allocator[] = "of Megatron-LM's stacks the allocator is not simulated";
 	const struct {
 		int given;
 		const char *on, *off, *reason;
 		bool (*acts)(const lk_job *);
 	} switches[] = {
 		{request->job.eager, "--eager", "--no-eager", LK_JOB_OWN_CODE, lk_job_runs_as_written},
-		{request->job.ragged, "--ragged", "--no-ragged",
-	     "of Megatron-LM's stacks the allocator is not simulated", simulates_allocator},
+		{request->job.ragged, "--ragged", "--no-ragged", no_allocator, simulates_allocator},
+		{request->job.ragged_lengths != NULL, "--ragged-lengths", "", no_allocator,
+	     simulates_allocator},
 	};
 	for (size_t s = 0; s < sizeof switches / sizeof *switches; s++) {
 		bool acts = switches[s].given == 0;

@@ -167,7 +167,7 @@ PREDICT = {
     "ragged": [acts(DENSE + " --stack fsdp", "--ragged"), refused(DENSE, "--ragged"), refused(NET, "--ragged"),
                refused(DENSE + " --stack fsdp --pack 800", "--ragged")],
     "ragged-lengths": [acts(DENSE + " --stack fsdp", "--ragged-lengths 800"), refused(DENSE, "--ragged-lengths 800"), refused(NET, "--ragged-lengths 800"),
-                       refused(DENSE + " --stack fsdp --no-ragged", "--ragged-lengths 800"), refused(DENSE + " --stack fsdp", "--ragged-lengths none.txt")],
+                       refused(DENSE + " --stack fsdp --no-ragged", "--ragged-lengths 800"), refused(DENSE + " --stack fsdp", "--ragged-lengths 0")],
     "eager": [acts(DENSE + " --stack fsdp", "--no-eager"), refused(DENSE, "--eager"), refused(DENSE + " --stack fsdp --compile", "--eager"),
               refused(NET, "--eager")],
     "attention": [acts(DENSE, "--attention unfused"), refused(NET, "--attention unfused")],
