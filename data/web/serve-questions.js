@@ -13,7 +13,7 @@ const TABLES = {name: "tables", type: "content", file: "tables.csv", group: "Tab
 
 /* main: controls in sight, the others are folded away. shared(name): whether the controls on the left say an option
  * that this view's own do not. lists: controls take comma lists. files: a label for each choice of files; step: without
- * a file, the step predicted on the left; alone: the option with which no file is needed. */
+ * a file, the step predicted on the left. without: options that have no control here, as they ask nothing of files. */
 export const QUESTIONS = {
 	plan: {title: "Plan", go: "Plan", main: ["gpus", "top"], shared: (name) => !SEARCHED.has(name) || at("plan-fixed").checked,
 		check: ["plan-fixed", "only the degrees of the main controls"],
@@ -39,11 +39,10 @@ export const QUESTIONS = {
 			+ "this page, and are removed when they have been read."},
 	diff: {title: "Diff", go: "Compare runs", files: ["Trace before", "Trace after"], main: ["steps", "rank", "top"],
 		text: "What changed between two profiled runs, and whether it is more than noise."},
-	stalls: {title: "Stalls", go: "Estimate", files: ["Files of a recording"], alone: "model",
-		main: ["what-if", "staging", "model", "machine"],
+	stalls: {title: "Stalls", go: "Estimate", files: ["Files of a recording"], main: ["what-if", "staging", "steps", "warmup"],
+		without: ["model", "machine", "mbs", "seq", "dtype", "bucket", "samples"],
 		text: "What stalls a training, estimated from all files of a folder that lockstep record made, or from text of "
-			+ "darshan-parser; or, without files, predicted for networks (model) on machines that can be rented. The server runs "
-			+ "no command; lockstep stalls measures."},
+			+ "darshan-parser. The server runs no command; lockstep stalls measures, and predicts networks on machines (--model)."},
 };
 
 /* ---- a job: its bar, its words, its button ---- */
@@ -148,7 +147,8 @@ function labelled(name, id, label, input) {
 
 /* Which options of the verb have a control here. */
 function ownOptions(row, table, predict) {
-	const known = new Set(predict.map((o) => o.name)), taken = table.filter((o) => o.type !== "refused");
+	const known = new Set(predict.map((o) => o.name)), without = row.without || [];
+	const taken = table.filter((o) => o.type !== "refused" && !without.includes(o.name));
 	if (row.lists) return taken.filter((o) => o.list).map((o) => ({...o, type: "list", choices: undefined}));
 	if (row === QUESTIONS.shard)
 		return [TABLES, ...taken.filter((o) => !["gpu", "gpus", "cluster", "model"].includes(o.name))];
@@ -263,10 +263,9 @@ export class Question {
 		this.dropped = files || (this.files().length ? null : this.dropped);
 		const chosen = this.files().length && !files ? this.files() : this.dropped || [];
 		this.before = "";
-		const alone = row.alone && body[row.alone];
-		if (!chosen.length && !row.step && !alone)
+		if (!chosen.length && !row.step)
 			return this.page.say("choose the files first, or drop them on the page");
-		return this.run(async () => upload(task, chosen.length || alone ? chosen : await this.stepOfPage(body), body), body);
+		return this.run(async () => upload(task, chosen.length ? chosen : await this.stepOfPage(body), body), body);
 	}
 
 	run(start, body) {
