@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* What the recorder defines; all NULL without it. */
 typedef struct lockstep_mark_calls {
 	void (*begin)(const char *name);
 	void (*end)(void);

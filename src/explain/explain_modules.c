@@ -460,10 +460,10 @@ static lk_status put_tree(lk_explain_work *work, const struct joined_modules *al
                           lk_error *err) {
 	uint32_t at[MOST_DEPTH + 1] = {first[0]}, count = (uint32_t)all->at.count;
 	uint32_t above[MOST_DEPTH + 1] = {0};
-	for (int depth = 0; depth >= 0;) {
+	for (int depth = 0;;) {
 		uint32_t place = at[depth], id = place < count ? order[place] : 0;
 		if (!id || all->at.at[id].above != above[depth]) {
-			depth--;
+			if (depth-- == 0) break;
 			continue;
 		}
 		at[depth]++;

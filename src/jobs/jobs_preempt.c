@@ -91,7 +91,7 @@ static double gittins_index(const lk_services *ended, int level) {
 
 lk_status lk_preempt_gittins(const lk_jobs_moment *moment, const lk_jobs_rate **out,
                              lk_error *err) {
-	int levels[LK_SERVICE_LEVELS];
+	int levels[LK_SERVICE_LEVELS] = {0};
 	double index[LK_SERVICE_LEVELS];
 	for (int level = 0; level < LK_SERVICE_LEVELS; level++) {
 		int at = level;

@@ -22,6 +22,7 @@ PROGRAMS = {}
 
 
 def program(function):
+    assert function.__name__ not in PROGRAMS, f"two programs {function.__name__}"
     PROGRAMS[function.__name__] = function
     return function
 
@@ -938,7 +939,7 @@ def diloco(c):
 
 
 @program
-def soap(c):
+def soap_full(c):
     lr, b = c.scalar("lr"), c.scalar("b")
 
     def stepped(at):
