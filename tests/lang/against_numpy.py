@@ -925,7 +925,7 @@ def factoring(c):
 
 
 @program
-def diloco(c):
+def diloco_if(c):
     n, lr, mu = c.N, c.scalar("lr"), c.scalar("mu")
 
     def whole(at):

@@ -24,6 +24,10 @@ flags=(-std=c11 -Wall -Wextra -Werror)
 mesh() {
 	local axes=${1// /} ranks=$2 first second
 	IFS=, read -r first second <<< "$axes"
+	if [[ $first == *=* && $second == *=* ]]; then
+		[ $((${first#*=} * ${second#*=})) -ne "$ranks" ] || echo "$axes"
+		return
+	fi
 	if [[ $first == *=* && -n $second ]]; then
 		[ $((ranks % ${first#*=})) -eq 0 ] && echo "$first,$second=$((ranks / ${first#*=}))"
 		return
