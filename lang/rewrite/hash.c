@@ -57,7 +57,7 @@ static uint64_t mix_attributes(uint64_t h, const lc_node *node) {
 	                    (uint64_t)node->keep << 16 | (uint64_t)node->ta << 8 | node->tb);
 	h = hash_mix(h, (uint64_t)(uint32_t)node->root << 32 | (uint32_t)node->shift);
 	h = hash_mix(h, (uint64_t)(uint32_t)node->stride << 32 | (uint32_t)node->pad);
-	/* Files of wisdom hold hashes: what a program does not use leaves them as they were. */
+	/* Files of wisdom hold hashes: attributes that are not set leave older ones valid. */
 	if (node->window || node->by || node->causal || node->part)
 		h = hash_mix(h, (uint64_t)(uint32_t)node->window << 32 |
 		                    (uint64_t)(node->by << 16 | node->causal << 8 | node->part));

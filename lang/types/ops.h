@@ -63,8 +63,8 @@ enum { LC_ARGUMENTS = 7 };
 #define LC_A_TENSORS_2 LC_A_OPERAND, LC_A_OPERAND
 #define LC_A_TENSORS_3 LC_A_OPERAND, LC_A_TENSORS_2
 
-/* X(symbol, name, family, operands, arguments ...): the table of operations. Their places are in the
- * hashes that files of wisdom hold: a new one comes last. */
+/* X(symbol, name, family, operands, arguments ...): the table of operations. Hashes in files of
+ * wisdom depend on their order: append new ones. */
 /* clang-format off */
 #define LC_OPS(X) \
 	X(INPUT,        "in",            LEAF,     0, LC_A_NO_CALL) \

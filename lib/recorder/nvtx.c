@@ -14,7 +14,8 @@ typedef void (*nvtx_function)(void);
 typedef const void *nvtx_tables(uint32_t which);
 struct nvtx_callbacks {
 	size_t size;
-	/* Sets an array of the module's places of functions, and its length; 0: there is none. */
+	/* Set an array of pointers to the module's function pointers, and its length; 0: no such
+	 * module. */
 	int (*functions_of)(int module, nvtx_function ***places, unsigned *count);
 };
 enum { NVTX_CALLBACKS = 1, NVTX_CORE = 1, NVTX_CORE2 = 5 };
@@ -36,7 +37,7 @@ struct nvtx_event {
 
 typedef char nvtx_text[256];
 
-/* The text as UTF-8, which is cut where it is too long. */
+/* Convert to UTF-8; longer texts are cut. */
 static const char *narrow_text(const wchar_t *wide, nvtx_text out) {
 	size_t n = 0;
 	for (; wide && *wide && n + 5 < sizeof(nvtx_text); wide++) {

@@ -296,8 +296,9 @@ lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_operations(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_modules(lk_explain_work *work, lk_error *err);
-/* Fill the expected times of modules from those of the operations, seconds per step and rank. */
-void lk_explain_expect(lk_explanation *explanation, const double *expected_s);
+/* Fill the expected times of modules from those of the operations, seconds per step and rank.
+ * LK_ERR_MEMORY. */
+lk_status lk_explain_expect(lk_explanation *explanation, const double *expected_s, lk_error *err);
 /* The part of the work to which an operation of this lk_op_kind and lk_phase belongs. */
 const char *lk_operation_part(unsigned kind, unsigned phase);
 /* The phase that operations are counted in: gradients of weights are of the backward pass, as a

@@ -521,20 +521,28 @@ lk_status lk_explain_modules(lk_explain_work *work, lk_error *err) {
 
 /* ---- against a job ---- */
 
-/* Whether the module of `path` is that of `in`, or in it. */
-static bool is_within(const char *path, const char *in) {
-	size_t length = strlen(in);
-	if (!length) return !*path;
-	return strncmp(path, in, length) == 0 && (!path[length] || path[length] == '/');
-}
-
-void lk_explain_expect(lk_explanation *explanation, const double *expected_s) {
+lk_status lk_explain_expect(lk_explanation *explanation, const double *expected_s, lk_error *err) {
 	lk_explain_work *work = explanation->memory_owner;
-	for (int i = 0; i < explanation->module_count; i++) {
-		lk_explain_module *module = &work->modules[i];
-		module->expected_s = 0;
-		for (int k = 0; k < explanation->operation_count; k++)
-			if (is_within(explanation->operations[k].module, module->path))
-				module->expected_s += expected_s[k];
+	uint32_t count = (uint32_t)explanation->module_count;
+	lk_intern *paths = lk_intern_new();
+	double *own_s = calloc((size_t)count + 1, sizeof *own_s); /* by number of the path */
+	double inside_s[MOST_DEPTH + 2] = {0};                    /* of modules below, by depth */
+	bool good = paths && own_s;
+	for (uint32_t i = 0; good && i < count; i++)
+		good = lk_intern_id(paths, work->modules[i].path) != UINT32_MAX;
+	for (int k = 0; good && k < explanation->operation_count; k++) {
+		uint32_t id = lk_intern_id(paths, explanation->operations[k].module);
+		good = id != UINT32_MAX;
+		if (good && id <= count) own_s[id] += expected_s[k];
 	}
+	for (uint32_t i = count; good && i-- > 0;) {
+		lk_explain_module *module = &work->modules[i];
+		LK_ASSERT(module->depth >= 0 && module->depth <= MOST_DEPTH);
+		module->expected_s = own_s[lk_intern_id(paths, module->path)] + inside_s[module->depth + 1];
+		inside_s[module->depth + 1] = 0;
+		inside_s[module->depth] += module->expected_s;
+	}
+	lk_intern_free(paths);
+	free(own_s);
+	return good ? LK_OK : lk_oom(err);
 }

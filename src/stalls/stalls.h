@@ -121,9 +121,10 @@ typedef struct lk_stalls_rank_mark {
 	size_t rank; /* in the order of recordings */
 	double cause[LK_CAUSES];
 } lk_stalls_rank_mark;
-/* Join the marks of all ranks; `typical`: the rank whose code counts. LK_ERR_MEMORY. */
-lk_status lk_stalls_join_marks(const lk_stalls_rank_mark *each, size_t count, size_t typical,
-                               int ranks, lk_arena *arena, lk_stalls_marks *out, lk_error *err);
+/* Join the marks of all ranks, which it sorts; `typical`: the rank whose code counts.
+ * LK_ERR_MEMORY. */
+lk_status lk_stalls_join_marks(lk_stalls_rank_mark *each, size_t count, size_t typical, int ranks,
+                               lk_arena *arena, lk_stalls_marks *out, lk_error *err);
 /* Add the marks of the runs of the step to the parts, and take them out of compute. */
 void lk_stalls_split_marks(const lk_stalls_times *const *runs, int count, lk_stalls_answer *out);
 

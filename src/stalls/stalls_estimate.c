@@ -1,4 +1,4 @@
-/* stalls_estimate.c: the mean of a few measurements, and the range in which it lies in 95 of 100. */
+/* stalls_estimate.c: the mean of a few measurements and its 95 % interval. */
 #include <math.h>
 
 #include "base/check.h"

@@ -14,11 +14,11 @@
 
 /* ---- the marks of a run ---- */
 
-static lk_stalls_mark *mark_named(lk_stalls_mark *marks, int *count, const char *name) {
-	for (int i = 0; i < *count; i++)
-		if (strcmp(marks[i].name, name) == 0) return &marks[i];
-	marks[*count] = (lk_stalls_mark){.name = name};
-	return &marks[(*count)++];
+/* The same names follow one another, by rank. */
+static int by_name(const void *a, const void *b) {
+	const lk_stalls_rank_mark *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+	return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 static int by_code(const void *a, const void *b) {
@@ -28,14 +28,17 @@ static int by_code(const void *a, const void *b) {
 	return strcmp(x->name, y->name);
 }
 
-lk_status lk_stalls_join_marks(const lk_stalls_rank_mark *each, size_t count, size_t typical,
-                               int ranks, lk_arena *arena, lk_stalls_marks *out, lk_error *err) {
+lk_status lk_stalls_join_marks(lk_stalls_rank_mark *each, size_t count, size_t typical, int ranks,
+                               lk_arena *arena, lk_stalls_marks *out, lk_error *err) {
 	lk_stalls_mark *marks = LK_ARRAY(arena, lk_stalls_mark, count + 1);
 	*out = (lk_stalls_marks){0};
 	if (!marks) return lk_oom(err);
+	lk_sort(each, count, sizeof *each, by_name);
 	for (size_t i = 0; i < count; i++) {
 		const double *cause = each[i].cause;
-		lk_stalls_mark *mark = mark_named(marks, &out->count, each[i].name);
+		if (!i || strcmp(each[i].name, each[i - 1].name) != 0)
+			marks[out->count++] = (lk_stalls_mark){.name = each[i].name};
+		lk_stalls_mark *mark = &marks[out->count - 1];
 		if (each[i].rank == typical) mark->code = cause[LK_CAUSE_CODE];
 		mark->most = fmax(mark->most, cause[LK_CAUSE_CODE]);
 		mark->preparation += cause[LK_CAUSE_PREPARATION] / ranks;

@@ -70,7 +70,7 @@ static lk_status versus_compare(lk_compared_run *run, lk_explanation *measured,
 	if (!expected_s) return lk_oom(err);
 	LK_TRY(lk_diff_pair(&run->arena, run->expected, measured, &out->operations,
 	                    &out->operation_count, expected_s, err));
-	lk_explain_expect(measured, expected_s);
+	LK_TRY(lk_explain_expect(measured, expected_s, err));
 	LK_TRY(lk_versus_parts(run, measured, err));
 	LK_TRY(lk_versus_scaling(run, measured, err));
 	LK_TRY(lk_versus_causes(run, measured, job, threads, err));

@@ -6,10 +6,7 @@
 #include "../../data/target/mpi_ring.h"
 #include "../../data/target/mpi_ring_run.h"
 
-enum {
-	ITEMS = 5,
-	GATHERS = 3
-};
+enum { ITEMS = 5, GATHERS = 3 };
 
 typedef struct trial {
 	rt_ring ring;
@@ -107,7 +104,8 @@ static void prepare(trial *t, uint64_t *state, int rank) {
 		rt_ring_item *item = &t->item[i];
 		*item = (rt_ring_item){0};
 		item->outer = draw(state, 1, 4);
-		item->extent = draw(state, 1, big ? 30000 : draw(state, 0, 1) ? 60 : 3);
+		int longest = draw(state, 0, 1) ? 60 : 3;
+		item->extent = draw(state, 1, big ? 30000 : longest);
 		item->inner = draw(state, 1, 4);
 		size_t n = (size_t)(item->outer * item->extent * item->inner);
 		int32_t *parts = rt_ring_memory(n, 4);

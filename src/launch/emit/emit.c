@@ -260,24 +260,10 @@ static lk_status emit_settle_network(struct emit_work *work, const char *named, 
 /* Whether a field is of the work that a program does, and not of its data, code or machine. A
  * network that the text names is the program's to know, whatever its numbers. */
 static bool emit_of_work(const struct emit_work *work, const lk_field *field) {
-	static const char *const about[] = {"gpus",
-	                                    "stack",
-	                                    "profile",
-	                                    "release",
-	                                    "moe_imbalance",
-	                                    "pack_share",
-	                                    "ragged",
-	                                    "pack_spread",
-	                                    "host_ahead",
-	                                    "own_code",
-	                                    "early_attention",
-	                                    "local_layers",
-	                                    "layer_units",
-	                                    "model",
-	                                    "family",
-	                                    "context",
-	                                    NULL};
-	return (work->describes || !emit_of_network(field)) && !emit_one_of(field->name, about);
+	static const char about[] =
+		"gpus stack profile release moe_imbalance pack_share ragged pack_spread host_ahead "
+		"own_code early_attention local_layers layer_units model family context";
+	return (work->describes || !emit_of_network(field)) && !lk_name_among(about, field->name);
 }
 
 /* States what reading gave back otherwise; *done: nothing. */
@@ -335,11 +321,10 @@ static lk_status emit_note(struct emit_work *work, const char *text, lk_error *e
 /* Fields by name and value, without those that are silent: names, what the framework is told
  * otherwise, and what does not concern the network. */
 static const char *emit_list(const struct emit_work *work, const bool fields[FIELDS]) {
-	static const char *const silent[] = {"model",   "family",  "gpus", "stack",
-	                                     "profile", "release", "task", NULL};
-	static const char *const of_experts[] = {"graph_experts", "expert_overlap", "dispatcher",
-	                                         "grouped_gemm",  "fp8_dispatch",   NULL};
-	static const char *const of_contexts[] = {"cp_kind", "cp_heads", "cp_balanced", NULL};
+	static const char silent[] = "model family gpus stack profile release task";
+	static const char of_experts[] =
+		"graph_experts expert_overlap dispatcher grouped_gemm fp8_dispatch";
+	static const char of_contexts[] = "cp_kind cp_heads cp_balanced";
 	lk_arena *arena = work->emission.arena;
 	bool dense = work->emission.job->model.experts == 0, whole = work->emission.job->cp <= 1;
 	char text[NAMED];
@@ -347,9 +332,9 @@ static const char *emit_list(const struct emit_work *work, const bool fields[FIE
 	int shape = 0;
 	for (int i = 0; i < FIELDS && lk_job_fields[i].name != NULL; i++) {
 		const lk_field *field = &lk_job_fields[i];
-		if (!fields[i] || emit_one_of(field->name, silent)) continue;
-		if (dense && emit_one_of(field->name, of_experts)) continue;
-		if (whole && emit_one_of(field->name, of_contexts)) continue;
+		if (!fields[i] || lk_name_among(silent, field->name)) continue;
+		if (dense && lk_name_among(of_experts, field->name)) continue;
+		if (whole && lk_name_among(of_contexts, field->name)) continue;
 		if (emit_of_network(field) && !work->describes) {
 			shape++;
 			continue;
@@ -568,36 +553,12 @@ const char *lk_emit_lacks(const char *framework, const lk_job *job) {
 
 /* Whether a field says what is trained and where its parts are, and not only how fast. */
 static bool emit_defines(const lk_field *field) {
-	static const char *const names[] = {"seq",
-	                                    "tp",
-	                                    "pp",
-	                                    "vp",
-	                                    "cp",
-	                                    "ep",
-	                                    "etp",
-	                                    "mbs",
-	                                    "gbs",
-	                                    "schedule",
-	                                    "sharding",
-	                                    "shard_group",
-	                                    "recompute",
-	                                    "recompute_layers",
-	                                    "recompute_modules",
-	                                    "optimizer",
-	                                    "dtype",
-	                                    "state_dtype",
-	                                    "master_weights",
-	                                    "fp8_recipe",
-	                                    "objective",
-	                                    "lora_rank",
-	                                    "lora_targets",
-	                                    "dora",
-	                                    "narrow_base",
-	                                    "offload_optimizer",
-	                                    "offload_params",
-	                                    "offload_activations",
-	                                    NULL};
-	return (emit_of_network(field) && !field->code) || emit_one_of(field->name, names);
+	static const char names[] =
+		"seq tp pp vp cp ep etp mbs gbs schedule sharding shard_group recompute recompute_layers "
+		"recompute_modules optimizer dtype state_dtype master_weights fp8_recipe objective "
+		"lora_rank lora_targets dora narrow_base offload_optimizer offload_params "
+		"offload_activations";
+	return (emit_of_network(field) && !field->code) || lk_name_among(names, field->name);
 }
 
 /* What was written in place of the job, and what it lacks. */
