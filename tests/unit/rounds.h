@@ -32,7 +32,7 @@ static inline bool takes_long(void) {
 
 /* By what the cases are divided. */
 static inline int fewer_cases(void) {
-	return FEWER == 1 && is_asked_for("LOCKSTEP_QUICK") ? 8 : FEWER;
+	return FEWER == 1 && is_asked_for("LOCKSTEP_QUICK") ? 20 : FEWER;
 }
 
 static inline int rounds(int usual, int longer) {
