@@ -80,7 +80,8 @@ typedef struct lk_predict_request {
 	const char *muon_tp_mode; /* "duplicated", "distributed", "blockwise" */
 	const char *state_dtype;
 	const char *task; /* "pretrain", "sft", "lora"; "dpo" (sft with `dpo`), "kto", "orpo", "reward",
-	                     with adapters "dpo+lora" and so on; "generate", "grpo", "dapo", "ppo" */
+	                     with adapters "dpo+lora" and so on; "generate", "serve", "grpo", "dapo",
+	                     "ppo" */
 	int num_labels;   /* a classifier's head of so many columns in place of the vocabulary's */
 	int lora_rank;
 	const char *lora_targets; /* "attention", "all-linear", "experts", "q_proj+v_proj"; NULL:
@@ -148,6 +149,11 @@ typedef struct lk_predict_request {
 	bool attention_dp;             /* each GPU of an engine attends to its own sequences */
 	const char *kv_dtype;          /* of the cache */
 	const char *speculative;       /* "TOKENS:RATE": tokens guessed, how often one is accepted */
+
+	/* a service (task "serve"): the same engines, to which `gbs` requests come one after another */
+	const char *arrivals; /* "poisson:12" requests a second, "even:12", "gamma:12:2.5", or a CSV file
+	                         with arrival_s, prompt_tokens, output_tokens */
+	const char *slo;      /* limits of a request: "ttft=2s,tpot=50ms,e2e=30s" */
 
 	/* reinforcement learning (tasks "grpo", "dapo", "ppo", "distill"): the training layout above,
 	 * updates of `gbs` sequences packed into rows of at most `seq` tokens, and the generating
@@ -275,6 +281,31 @@ typedef struct lk_generation {
 	double fixed_s, exponential_s; /* duration with all lengths equal; with the widest spread */
 } lk_generation;
 
+/* Seconds that requests wait, over all of them. */
+typedef struct lk_latency {
+	double mean, p50, p90, p99;
+} lk_latency;
+
+/* A service at one rate of requests. */
+typedef struct lk_service_load {
+	double rate;                /* requests a second, in the mean */
+	lk_latency first, token, whole; /* to the first token; between two further ones; to the last */
+	double tokens_per_s_per_gpu;
+	double tokens_per_s_user; /* of half of the requests at least */
+	double busy;              /* share of the engines' time with a request in them */
+	double batch;             /* requests that an engine decodes together while busy, mean */
+	double waiting;           /* share of requests without a first token when the last one comes */
+	double within;            /* share of requests within their limits; NAN: none were given */
+} lk_service_load;
+
+typedef struct lk_service {
+	int requests;                 /* 0: no service */
+	const lk_service_load *loads; /* at parts and multiples of the rate, in ascending order */
+	int load_count, asked;        /* which of them has the rate that was given */
+	double capacity; /* requests a second of which 90 of 100 are within their limits; NAN: no
+	                    limits; 0: not even of those that come alone */
+} lk_service;
+
 /* A whole run with what stops it (docs/method/runs.md). */
 typedef struct lk_run_figure {
 	char key[16], label[32]; /* "days", "goodput", "stops", "cost_usd", "energy_kwh", "carbon_kg" */
@@ -372,6 +403,7 @@ typedef struct lk_prediction {
 	uint32_t ranks_simulated, ranks;
 	double simulation_s;      /* time in the engine */
 	lk_generation generation; /* with task "generate", and for steps that generate */
+	lk_service service;       /* with task "serve" */
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;

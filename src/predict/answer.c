@@ -15,7 +15,7 @@
 #include "step/step.h"
 
 static lk_status predict_check_task(const lk_predict_request *request, lk_error *err) {
-	static const char *const tasks[] = {"pretrain", "sft",  "lora", "generate",
+	static const char *const tasks[] = {"pretrain", "sft",  "lora", "generate", "serve",
 	                                    "grpo",     "dapo", "ppo",  "distill"};
 	lk_objective objective;
 	bool adapters;
@@ -25,8 +25,8 @@ static lk_status predict_check_task(const lk_predict_request *request, lk_error 
 	char shown[64];
 	lk_fail(err, LK_ERR_INPUT, "--task", "unknown name '%s'",
 	        lk_escape(request->task, shown, sizeof shown));
-	return lk_hint(err, "give one of pretrain, sft, lora, dpo, kto, orpo, reward, generate, grpo, "
-	                    "dapo, ppo, distill");
+	return lk_hint(err, "give one of pretrain, sft, lora, dpo, kto, orpo, reward, generate, serve, "
+	                    "grpo, dapo, ppo, distill");
 }
 
 /* Warn that a training's other phases are stated but cannot be predicted. */
@@ -54,7 +54,7 @@ lk_status lk_answer_any(const lk_predict_request *request, struct lk_answer *a, 
 	}
 	if (recommends) return lk_answer_dlrm(request, a, err);
 	if (request->emit && lk_predict_generates(request)) {
-		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");
+		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task %s", request->task);
 		return lk_hint(err, "leave it out");
 	}
 	if (lk_predict_generates(request))

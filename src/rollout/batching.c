@@ -5,6 +5,7 @@
  *     a chunk of prompts is computed    a separate iteration, in which the others decode, or wait
  *                                       if prompts come first
  *     a sequence ends                   kept in a heap by its ending time on the clock
+ *     a sequence arrives                an engine without any is idle until then
  *     the cache is full                 the sequence that came last is preempted and recomputed
  *                                       later (vLLM, v1/core/sched/scheduler.py)
  *
@@ -53,6 +54,7 @@ struct batch {
 	LK_VEC(uint32_t) order;   /* admitted, in order; some have ended since */
 	LK_VEC(uint32_t) joining; /* whose prompt is computed in this iteration */
 	lk_iteration_spans *spans;
+	lk_moments *moments; /* [count] */
 	lk_batching *out;
 };
 
@@ -135,8 +137,14 @@ static void batch_release(struct batch *batch, uint32_t i) {
 
 /* ---- changes of the batch ---- */
 
+/* Seconds until the next sequence arrives; 0: one waits; INFINITY: none comes. */
+static double until_arrival(const struct batch *batch) {
+	if (batch->next >= batch->count) return INFINITY;
+	return fmax(0, batch->sequences[batch->next].arrival_s - batch->out->seconds);
+}
+
 static bool batch_waits(const struct batch *batch) {
-	return batch->partial >= 0 || batch->waiting.count > 0 || batch->next < batch->count;
+	return batch->partial >= 0 || batch->waiting.count > 0 || until_arrival(batch) == 0;
 }
 
 static uint32_t batch_front(const struct batch *batch) {
@@ -195,6 +203,7 @@ static lk_status join_prompts(struct batch *batch, lk_error *err) {
 	for (size_t k = 0; k < batch->joining.count; k++) {
 		uint32_t i = batch->joining.at[k];
 		const lk_sequence *sequence = &batch->sequences[i];
+		if (batch->moments && batch->had[i] == 0) batch->moments[i].first_s = batch->out->seconds;
 		batch->had[i] += 1;
 		batch->since[i] = batch->clock;
 		batch->running++;
@@ -240,6 +249,7 @@ static void end_sequences(struct batch *batch) {
 		uint32_t i = first->sequence;
 		endings_pop(batch);
 		batch_release(batch, i);
+		if (batch->moments) batch->moments[i].end_s = batch->out->seconds;
 	}
 }
 
@@ -270,18 +280,46 @@ static lk_status fail_of_room(const struct batch *batch, uint32_t i, lk_error *e
 	               "sequences");
 }
 
-/* Iterations until a sequence ends or the cache is full. */
+static double decoding_seconds(const struct batch *batch, double count) {
+	double parts[LK_GENERATION_PARTS] = {0},
+		   growth = batch->running * batch->prices->taken * (count - 1) / 2;
+	const lk_iteration_span span = {batch->running, batch->context + growth, 0, 0, count};
+	return lk_iterations(batch->prices, &span, parts);
+}
+
+/* Of `count` decoding iterations, those until the next sequence arrives. The first is the shortest,
+ * so that it bounds their number; the mean of so many is at least that of those before the arrival,
+ * which is seen at most one iteration late. */
+static double iterations_to_arrival(const struct batch *batch, double count) {
+	double wait = until_arrival(batch);
+	if (wait == 0 || !isfinite(wait) ||
+	    batch->admitted >= batch_limit(batch, batch->engine->sequences))
+		return count;
+	double most = fmin(count, fmax(1, ceil(wait / decoding_seconds(batch, 1)))),
+		   seconds = decoding_seconds(batch, most);
+	return seconds <= wait ? most : fmax(1, ceil(most * wait / seconds));
+}
+
+/* Iterations until a sequence ends or arrives, or the cache is full. */
 static double iterations_ahead(struct batch *batch) {
 	const struct ending *first = endings_first(batch);
 	LK_ASSERT(first != NULL); /* of each running sequence */
 	double growth = batch_growth(batch);
 	double count = fmax(1, ceil((first->at - batch->clock) / batch->prices->taken - 1e-9));
-	if (growth == 0) return count;
-	return fmin(count, fmax(1, floor((batch->cache - batch->used) / growth)));
+	if (growth > 0) count = fmin(count, fmax(1, floor((batch->cache - batch->used) / growth)));
+	return iterations_to_arrival(batch, count);
+}
+
+static void batch_idle(struct batch *batch) {
+	double wait = until_arrival(batch);
+	LK_ASSERT(wait > 0 && isfinite(wait));
+	batch->out->idle_s += wait;
+	batch->out->seconds = batch->sequences[batch->next].arrival_s;
 }
 
 static lk_status batch_step(struct batch *batch, lk_error *err) {
 	double prompt, pairs;
+	if (batch->running == 0 && !batch_waits(batch)) batch_idle(batch);
 	if (batch->used + batch_growth(batch) > batch->cache) return make_room(batch, err);
 	LK_TRY(gather_prompts(batch, &prompt, &pairs, err));
 	if (prompt > 0) {
@@ -311,7 +349,8 @@ static bool batch_make(struct batch *batch, size_t groups, lk_arena *arena) {
 
 lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
                           const lk_sequence *sequences, size_t count, size_t groups,
-                          lk_iteration_spans *spans, lk_batching *out, lk_error *err) {
+                          lk_iteration_spans *spans, lk_moments *moments, lk_batching *out,
+                          lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct batch batch = {.engine = engine,
 	                      .prices = prices,
@@ -320,13 +359,14 @@ lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, doub
 	                      .partial = -1,
 	                      .cache = cache_tokens,
 	                      .spans = spans,
+	                      .moments = moments,
 	                      .out = out};
 	*out = (lk_batching){0};
 	lk_status status = batch_make(&batch, groups, &arena) ? LK_OK : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < count; i++)
 		if (sequences[i].prompt + sequences[i].response + 1 > cache_tokens)
 			status = fail_of_room(&batch, (uint32_t)i, err);
-	while (status == LK_OK && (batch.running > 0 || batch_waits(&batch)))
+	while (status == LK_OK && (batch.running > 0 || batch_waits(&batch) || batch.next < count))
 		status = batch_step(&batch, err);
 	for (size_t i = 0; i < count; i++) out->tokens += sequences[i].response;
 	out->tail_s = out->seconds - batch.last_half;

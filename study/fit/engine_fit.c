@@ -123,11 +123,11 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 	lk_sequence *all = LK_ARRAY(&scratch, lk_sequence, sequences);
 	lk_status status = all ? unit_prices_of(engine, &unit, err) : lk_oom(err);
 	for (size_t i = 0; status == LK_OK && i < sequences; i++)
-		all[i] = (lk_sequence){prompt, response, (uint32_t)i};
+		all[i] = (lk_sequence){prompt, response, (uint32_t)i, 0};
 	if (status == LK_OK)
 		status = lk_batching_run(engine, &unit.bare[0],
 		                         lk_engine_memory_of(engine, prompt + response).tokens, all,
-		                         sequences, sequences, &spans, &run, err);
+		                         sequences, sequences, &spans, NULL, &run, err);
 	*out =
 		(lk_engine_terms){.host = lk_engine_host_factor(engine), .early = engine->software->early};
 	if (status == LK_OK) status = collect_terms(arena, &unit, &spans, out, err);

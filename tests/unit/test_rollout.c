@@ -60,14 +60,14 @@ static void bench_draw(struct bench *bench, lk_length_kind kind, double mean, do
                        uint64_t seed) {
 	lk_lengths_spread(kind, mean, 8 * mean, seed, SEQUENCES, bench->lengths);
 	for (uint32_t i = 0; i < SEQUENCES; i++)
-		bench->sequences[i] = (lk_sequence){prompt, bench->lengths[i], i};
+		bench->sequences[i] = (lk_sequence){prompt, bench->lengths[i], i, 0};
 }
 
 static lk_batching run_one(struct bench *bench, double cache, size_t count) {
 	lk_batching out;
 	lk_error err;
 	if (lk_batching_run(&bench->engine, &bench->prices, cache, bench->sequences, count, SEQUENCES,
-	                    NULL, &out, &err) != LK_OK)
+	                    NULL, NULL, &out, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	return out;
 }
@@ -220,7 +220,7 @@ static void the_longest_sequence_bounds(void **state) {
 			lk_batching alone;
 			lk_error err;
 			assert_int_equal(
-				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, NULL, &alone, &err),
+				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, NULL, NULL, &alone, &err),
 				LK_OK);
 			sum += alone.seconds;
 			longest = fmax(longest, alone.seconds);
@@ -254,7 +254,7 @@ static void little_room(void **state) {
 	lk_batching out;
 	lk_error err;
 	assert_int_equal(lk_batching_run(&bench.engine, &bench.prices, 300, bench.sequences, SEQUENCES,
-	                                 SEQUENCES, NULL, &out, &err),
+	                                 SEQUENCES, NULL, NULL, &out, &err),
 	                 LK_ERR_INPUT);
 	lk_arena_free(&bench.arena);
 }
@@ -495,7 +495,7 @@ static void terms_are_the_simulation(void **state) {
 		bench.engine.software = lk_engine_software_find(softwares[i / 2]);
 		bench.engine.tokens = 2048;
 		bench_ready(&bench);
-		for (uint32_t k = 0; k < SEQUENCES; k++) bench.sequences[k] = (lk_sequence){500, 300, k};
+		for (uint32_t k = 0; k < SEQUENCES; k++) bench.sequences[k] = (lk_sequence){500, 300, k, 0};
 		double room = lk_engine_memory_of(&bench.engine, 800).tokens;
 		assert_int_equal(
 			lk_engine_terms_of(&bench.arena, &bench.engine, 500, 300, SEQUENCES, &terms, &err),
@@ -715,7 +715,7 @@ static void more_engines_are_never_slower(void **state) {
 		for (int engines = 1; engines <= 128; engines *= 2) {
 			lk_rollout out;
 			assert_int_equal(lk_rollout_run(&bench.engine, engines, 50e3, bench.sequences,
-			                                SEQUENCES, &out, &err),
+			                                SEQUENCES, NULL, &out, &err),
 			                 LK_OK);
 			assert_true(out.longest.seconds <= before * 1.0001);
 			assert_true(out.mean_end_s <= out.longest.seconds * (1 + 1e-12));
@@ -733,10 +733,10 @@ static void ten_thousand_in_a_second(void **state) {
 	bench = bench_of("llama3.1-8b", "h100-sxm", 1);
 	bench_ready(&bench);
 	lk_lengths_spread(LK_LENGTHS_EXPONENTIAL, 4000, 32768, 1, 10000, lengths);
-	for (uint32_t i = 0; i < 10000; i++) sequences[i] = (lk_sequence){300, lengths[i], i / 16};
+	for (uint32_t i = 0; i < 10000; i++) sequences[i] = (lk_sequence){300, lengths[i], i / 16, 0};
 	lk_rollout out;
 	lk_error err;
-	assert_int_equal(lk_rollout_run(&bench.engine, 64, 300e3, sequences, 10000, &out, &err), LK_OK);
+	assert_int_equal(lk_rollout_run(&bench.engine, 64, 300e3, sequences, 10000, NULL, &out, &err), LK_OK);
 	near(out.tokens, 4000.0 * 10000, 0.01);
 	assert_true(out.events < 100000); /* a change of the batch each, not a token */
 	lk_arena_free(&bench.arena);

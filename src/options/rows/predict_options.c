@@ -69,6 +69,7 @@ static const lk_option options[] = {
 	{TASK_ROW(
 	 "pretrain, sft, lora; dpo (sft --dpo), kto, orpo, reward (a reward model, trained on pairs), "
 	 "with adapters dpo+lora and so on; generate: sequences that inference engines write; "
+	 "serve: requests that arrive at such engines; "
 	 "grpo, dapo or ppo: a step of reinforcement learning; distill: a step that learns a "
 	 "teacher's view of its own sequences")},
 	{INT("lora-rank", lora_rank, "N", 1, 65536, "rank of the adapters"), SWEPT},
@@ -108,7 +109,7 @@ static const lk_option options[] = {
 	{RELEASE_ROW("of that software, as 26.04; default: the newest with measured runs")},
 
 	RESPONSE_ROWS(
-	 "Generation, with --task generate (--gbs sequences on engines of --tp x --pp GPUs) or a step "
+	 "Generation, with --task generate or serve (--gbs sequences on engines of --tp x --pp GPUs) or a step "
 	 "of reinforcement learning"),
 	ENGINE_ROWS(
 	 "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0, its first release on PyTorch, or "
@@ -126,6 +127,13 @@ static const lk_option options[] = {
 	 "weights fp8"), SWEPT},
 	{TEXT("speculative", speculative, "TOKENS:RATE",
 	 "tokens guessed in an iteration, and how often one is accepted: 3:0.7"), SWEPT},
+	{TEXT("arrivals", arrivals, "LAW|FILE",
+	 "with --task serve: when requests come: poisson:RATE (a second), even:RATE, gamma:RATE:SPREAD "
+	 "(deviation of the gaps over their mean), or a CSV file with arrival_s, prompt_tokens, "
+	 "output_tokens"), SWEPT},
+	{TEXT("slo", slo, "LIMITS",
+	 "with --task serve: limits of a request, any of ttft=2s,tpot=50ms,e2e=30s: how many keep them, "
+	 "and at which rate 90 of 100 do")},
 	{ROLLOUT_ROW(
 	 "engines and other phases of --task grpo, dapo, ppo, distill: a YAML, TOML or JSON file, or "
 	 "words as sequences=1024 lag=1; `lockstep help rollout` lists the words")},
