@@ -115,6 +115,8 @@ static const char *const words[][2] = {
 	{"grpo", "task grpo"},
 	{"ppo", "task ppo"},
 	{"inference", "task generate"},
+	{"serving", "task serve"},
+	{"request-rate", "arrivals"},
 	/* software */
 	{"framework", "stack"},
 	{"backend", "stack"},

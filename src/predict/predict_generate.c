@@ -354,6 +354,8 @@ static void generate_finish_range(const struct generation *generation, lk_predic
 	double seconds = prediction->step_time_s, low = seconds, high = seconds;
 	if (lk_predict_serves(generation->request)) {
 		prediction->step_time_low_s = prediction->step_time_high_s = seconds; /* as they arrive */
+		prediction->basis = "times between tokens: 80 of 100 measured ones are 0.80 to 1.28 of "
+							"these; first tokens are half as certain";
 		return;
 	}
 	prediction->basis = "measured throughput of inference engines";

@@ -186,7 +186,9 @@ static const struct rule {
      "max-tokens "
      "prefix-caching attention-dp kv-dtype speculative",
      "", lacks_generation, true, "nothing is generated",
-     "use --task generate, grpo, dapo, ppo or distill, or leave it out"},
+     "use --task generate, serve, grpo, dapo, ppo or distill, or leave it out"},
+	{"arrivals slo", "", lacks_generation, true, "no requests arrive",
+     "use --task serve, or leave it out"},
 	{"plan", "", lacks_tables, true, "only a recommendation model has tables to place", leave_out},
 	{"attention", "", lacks_attention, true, "a convolution net has no attention", leave_out},
 	{"attention", "", adds_positions, true,

@@ -44,7 +44,7 @@ QUESTION = set("""as gpu gpus cluster script deepspeed_config calibration config
     chakra-host goal emit replace html charts no-fixes resume output file verbose measured calibrated fail-if""".split())
 # Networks and steps that no framework here is written for: refused as such, or no step of training alone.
 OTHER_STEPS = set("""plan response response-max lengths prompt samples engine gpu-mem-util max-sequences max-tokens prefix-caching
-    attention-dp kv-dtype rollout speculative""".split())
+    attention-dp kv-dtype rollout speculative arrivals slo""".split())
 
 
 @functools.lru_cache(maxsize=None)

@@ -58,6 +58,7 @@ def listed(job, words):
 
 # ---- the table ----
 
+SERVES = "--task serve --model llama3.1-8b --gpu h100-sxm --gpus 2 --gbs 300 --response 200 --arrivals poisson:4"
 WRITES = "--task generate --model llama3.1-8b --gpu h100-sxm --gpus 8 --gbs 512 --response 800"
 LEARNS = "--task grpo --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 256 --seq 4096 --response 800"
 SIGHT = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096"
@@ -125,13 +126,15 @@ PREDICT = {
     "ema": [acts(DENSE, "--ema device"), acts(DENSE, "--ema host"), acts(NET, "--ema device"), refused(DENSE + " --offload-optimizer", "--ema device"), refused(DENSE, "--ema cpu")],
     "offload-activations": [acts(DENSE, "--offload-activations"), refused(PIPE + " --schedule zb-h1", "--offload-activations"), refused(NET, "--offload-activations")],
     "offload-optimizer": [acts(DENSE, "--offload-optimizer"), refused(DENSE + " --optimizer muon", "--offload-optimizer")],
-    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), refused(WRITES, "--recompute full"), acts(LEARNS, "--task ppo"), refused(LEARNS, "--task rloo"), acts(DENSE, "--task dpo"), acts(DENSE, "--task kto"), acts(DENSE, "--task reward"), refused(PIPE, "--task kto"), refused(NET, "--task reward")],
+    "task": [acts(DENSE, "--task lora"), refused(NET, "--task lora"), acts(WRITES, "--gpus 16"), acts(SERVES, "--gpus 4"), refused(WRITES, "--recompute full"), refused(SERVES, "--recompute full"), acts(LEARNS, "--task ppo"), refused(LEARNS, "--task rloo"), acts(DENSE, "--task dpo"), acts(DENSE, "--task kto"), acts(DENSE, "--task reward"), refused(PIPE, "--task kto"), refused(NET, "--task reward")],
     "num-labels": [acts(DENSE, "--num-labels 3"), refused(NET, "--num-labels 3"), refused(DENSE + " --task kto", "--num-labels 3")],
     "response": [acts(WRITES, "--response 900"), refused(DENSE, "--response 900"), refused(DENSE + " --task sft", "--response 900")],
     "response-max": [acts(WRITES, "--response-max 2000"), refused(WRITES, "--response-max 500"), refused(DENSE, "--response-max 2000")],
     "lengths": [acts(WRITES, "--lengths fixed"), refused(DENSE, "--lengths fixed")],
     "prompt": [acts(WRITES, "--prompt 1000"), refused(DENSE, "--prompt 1000")],
-    "samples": [acts(WRITES + " --prompt 1000", "--samples 8"), refused(DENSE, "--samples 8")],
+    "samples": [acts(WRITES + " --prompt 1000", "--samples 8"), refused(DENSE, "--samples 8"), refused(SERVES, "--samples 8")],
+    "arrivals": [acts(SERVES, "--arrivals gamma:4:3"), acts(SERVES, "--arrivals even:4"), refused(SERVES, "--arrivals 4"), refused(DENSE, "--arrivals poisson:4"), refused(WRITES, "--arrivals poisson:4"), refused(LEARNS, "--arrivals poisson:4"), refused(NET, "--arrivals poisson:4")],
+    "slo": [acts(SERVES, "--slo ttft=1s"), refused(SERVES, "--slo 1s"), refused(DENSE, "--slo ttft=1s"), refused(WRITES, "--slo ttft=1s"), refused(LEARNS, "--slo ttft=1s")],
     "engine": [acts(WRITES, "--engine tensorrt-llm"), refused(WRITES, "--engine ollama"), refused(DENSE, "--engine vllm")],
     "gpu-mem-util": [acts(WRITES, "--gpu-mem-util 0.5"), refused(DENSE, "--gpu-mem-util 0.5")],
     "max-sequences": [acts(WRITES, "--max-sequences 16"), refused(DENSE, "--max-sequences 16")],

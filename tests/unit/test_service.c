@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
-#include "fit/fits.h"
+#include "model/read/read.h"
 #include "rollout/rollout.h"
 
 enum { REQUESTS = 20000 };

@@ -144,6 +144,11 @@ static const lk_answer_record generation_record = {
 		"What generation answers beyond a step: figures of one engine where nothing else is said.",
 	LK_RECORD(lk_generation, generation_fields)};
 
+static char *show_rate(double rate, char *out, size_t size) {
+	snprintf(out, size, "%.3g", rate);
+	return out;
+}
+
 #define LOAD(member) LK_AT(lk_service_load, member)
 #define WAITS(key_, title_, member) \
 	{key_ "_mean_s", NULL, LOAD(member.mean)}, \
@@ -151,7 +156,7 @@ static const lk_answer_record generation_record = {
 	{key_ "_p90_s", NULL, LOAD(member.p90)}, \
 	{key_ "_p99_s", "P99", LOAD(member.p99), .shown = lk_format_seconds}
 static const lk_answer_field load_fields[] = {
-	{"rate", "requests/s", LOAD(rate), .known = LK_MAYBE},
+	{"rate", "requests/s", LOAD(rate), .known = LK_MAYBE, .shown = show_rate},
 	WAITS("first", "first", first),
 	WAITS("token", "next", token),
 	{"whole_mean_s", NULL, LOAD(whole.mean)},

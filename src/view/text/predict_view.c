@@ -341,6 +341,7 @@ static lk_status put_service(const struct report *report) {
 	putc('\n', report->out);
 	LK_TRY(write_table(report, lk_fields_rows(&columns, report->p, service->loads,
 	                                          service->load_count)));
+	LK_TRY(put_labelled(report, "known to", report->p->basis));
 	if (asked->waiting > 0.05) {
 		snprintf(line, sizeof line,
 		         "engines fall behind: %s of the requests have no token when the last one comes",
