@@ -151,9 +151,10 @@ typedef struct lk_predict_request {
 	const char *speculative;       /* "TOKENS:RATE": tokens guessed, how often one is accepted */
 
 	/* a service (task "serve"): the same engines, to which `gbs` requests come one after another */
-	const char *arrivals; /* "poisson:12" requests a second, "even:12", "gamma:12:2.5", or a CSV file
+	const char
+		*arrivals;   /* "poisson:12" requests a second, "even:12", "gamma:12:2.5", or a CSV file
 	                         with arrival_s, prompt_tokens, output_tokens */
-	const char *slo;      /* limits of a request: "ttft=2s,tpot=50ms,e2e=30s" */
+	const char *slo; /* limits of a request: "ttft=2s,tpot=50ms,e2e=30s" */
 
 	/* reinforcement learning (tasks "grpo", "dapo", "ppo", "distill"): the training layout above,
 	 * updates of `gbs` sequences packed into rows of at most `seq` tokens, and the generating
@@ -288,7 +289,7 @@ typedef struct lk_latency {
 
 /* A service at one rate of requests. */
 typedef struct lk_service_load {
-	double rate;                /* requests a second, in the mean */
+	double rate;                    /* requests a second, in the mean */
 	lk_latency first, token, whole; /* to the first token; between two further ones; to the last */
 	double tokens_per_s_per_gpu;
 	double tokens_per_s_user; /* of half of the requests at least */

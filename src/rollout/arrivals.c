@@ -113,8 +113,13 @@ static lk_status take_row(void *context, const lk_csv *csv, const int *at, lk_er
 
 lk_status lk_arrivals_read(lk_arena *arena, const char *path, lk_sequence **out, size_t *count,
                            lk_error *err) {
-	static const lk_csv_table table = {request_columns, REQUEST_COLUMNS, REQUEST_COLUMNS,
-	                                   "list of requests", 10000000, take_row, NULL};
+	static const lk_csv_table table = {request_columns,
+	                                   REQUEST_COLUMNS,
+	                                   REQUEST_COLUMNS,
+	                                   "list of requests",
+	                                   10000000,
+	                                   take_row,
+	                                   NULL};
 	struct request_rows into = {0};
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));

@@ -219,9 +219,9 @@ static void the_longest_sequence_bounds(void **state) {
 			one.group = 0;
 			lk_batching alone;
 			lk_error err;
-			assert_int_equal(
-				lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, NULL, NULL, &alone, &err),
-				LK_OK);
+			assert_int_equal(lk_batching_run(&bench.engine, &bench.prices, 1e9, &one, 1, 1, NULL,
+			                                 NULL, &alone, &err),
+			                 LK_OK);
 			sum += alone.seconds;
 			longest = fmax(longest, alone.seconds);
 		}
@@ -736,7 +736,8 @@ static void ten_thousand_in_a_second(void **state) {
 	for (uint32_t i = 0; i < 10000; i++) sequences[i] = (lk_sequence){300, lengths[i], i / 16, 0};
 	lk_rollout out;
 	lk_error err;
-	assert_int_equal(lk_rollout_run(&bench.engine, 64, 300e3, sequences, 10000, NULL, &out, &err), LK_OK);
+	assert_int_equal(lk_rollout_run(&bench.engine, 64, 300e3, sequences, 10000, NULL, &out, &err),
+	                 LK_OK);
 	near(out.tokens, 4000.0 * 10000, 0.01);
 	assert_true(out.events < 100000); /* a change of the batch each, not a token */
 	lk_arena_free(&bench.arena);

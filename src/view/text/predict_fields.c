@@ -144,52 +144,6 @@ static const lk_answer_record generation_record = {
 		"What generation answers beyond a step: figures of one engine where nothing else is said.",
 	LK_RECORD(lk_generation, generation_fields)};
 
-static char *show_rate(double rate, char *out, size_t size) {
-	snprintf(out, size, "%.3g", rate);
-	return out;
-}
-
-#define LOAD(member) LK_AT(lk_service_load, member)
-#define WAITS(key_, title_, member) \
-	{key_ "_mean_s", NULL, LOAD(member.mean)}, \
-	{key_ "_p50_s", title_ " P50", LOAD(member.p50), .shown = lk_format_seconds}, \
-	{key_ "_p90_s", NULL, LOAD(member.p90)}, \
-	{key_ "_p99_s", "P99", LOAD(member.p99), .shown = lk_format_seconds}
-static const lk_answer_field load_fields[] = {
-	{"rate", "requests/s", LOAD(rate), .known = LK_MAYBE, .shown = show_rate},
-	WAITS("first", "first", first),
-	WAITS("token", "next", token),
-	{"whole_mean_s", NULL, LOAD(whole.mean)},
-	{"whole_p50_s", "whole P50", LOAD(whole.p50), .shown = lk_format_seconds},
-	{"whole_p90_s", NULL, LOAD(whole.p90)},
-	{"whole_p99_s", NULL, LOAD(whole.p99)},
-	{"tokens_per_s_per_gpu", "tokens/s/GPU", LOAD(tokens_per_s_per_gpu),
-     .shown = lk_format_thousands},
-	{"tokens_per_s_user", "/user", LOAD(tokens_per_s_user), .known = LK_MAYBE,
-     .shown = lk_format_thousands},
-	{"batch", "batch", LOAD(batch), .shown = lk_format_thousands},
-	{"busy", NULL, LOAD(busy)},
-	{"waiting", NULL, LOAD(waiting)},
-	{"within", "in time", LOAD(within), .known = LK_MAYBE, .shown = lk_percent},
-};
-const lk_answer_record lk_service_load_record = {
-	.name = "ServiceLoad",
-	.what = "A service at one rate of requests: how long they wait, what engines do.",
-	LK_RECORD(lk_service_load, load_fields)};
-
-static const lk_answer_field service_fields[] = {
-	{"requests", NULL, LK_AT(lk_service, requests)},
-	{"asked", NULL, LK_AT(lk_service, asked)},
-	{"capacity", NULL, LK_AT(lk_service, capacity), .known = LK_MAYBE},
-	{"loads", NULL, LK_MANY(lk_service, loads, load_count, lk_service_load_record)},
-};
-static const lk_answer_record service_record = {
-	.name = "Service",
-	.what = "Requests that arrive at engines: at parts and multiples of the rate, of which `asked` "
-			"is the number of the one that was given; capacity: the rate at which 90 of 100 keep "
-			"their limits.",
-	LK_RECORD(lk_service, service_fields)};
-
 static void find_side(const lk_subject *subject, lk_field_value *found) {
 	found->text = ((const lk_phase_span *)subject->record)->engines ? "engines" : "training";
 }
@@ -511,7 +465,7 @@ static const lk_answer_field prediction_fields[] = {
 	{"seeds", NULL, LK_HERE(seed_record), LK_IF(lk_prediction, seeds)},
 	{"generation", NULL, LK_INSIDE(lk_prediction, generation, generation_record),
      LK_IF(lk_prediction, generation.sequences)},
-	{"service", NULL, LK_INSIDE(lk_prediction, service, service_record),
+	{"service", NULL, LK_INSIDE(lk_prediction, service, lk_service_record),
      LK_IF(lk_prediction, service.requests)},
 	{"expected", NULL, LK_ONE(lk_prediction, expected, expected_record), .known = LK_MAYBE},
 	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans,

@@ -304,58 +304,6 @@ static lk_status put_generation(const struct report *report) {
 	return put_basis(report);
 }
 
-/* ---- a service ---- */
-
-/* Waits at the rate that was given, a row each. */
-static lk_table *service_waits(const lk_service_load *load) {
-	static const lk_column columns[] = {{"wait", "a request waits", false, false},
-	                                    {"mean", "mean", true, false},
-	                                    {"p50", "P50", true, false},
-	                                    {"p90", "P90", true, false},
-	                                    {"p99", "P99", true, false}};
-	const struct {
-		const char *label;
-		const lk_latency *wait;
-	} rows[] = {{"for its first token", &load->first},
-	            {"for each further one", &load->token},
-	            {"for the last", &load->whole}};
-	char text[TEXT];
-	lk_table *table = lk_table_new("waits", columns, 5);
-	for (size_t i = 0; table && i < sizeof rows / sizeof *rows; i++) {
-		const double waits[] = {rows[i].wait->mean, rows[i].wait->p50, rows[i].wait->p90,
-		                        rows[i].wait->p99};
-		lk_table_row(table);
-		lk_table_text(table, rows[i].label);
-		for (int n = 0; n < 4; n++)
-			lk_table_number(table, waits[n], lk_format_seconds(waits[n], text, sizeof text));
-	}
-	return table;
-}
-
-static lk_status put_service(const struct report *report) {
-	static const lk_columns columns = {"loads", &lk_service_load_record, NULL, false, true};
-	const lk_service *service = &report->p->service;
-	const lk_service_load *asked = &service->loads[service->asked];
-	char text[TEXT], line[LINE];
-	LK_TRY(write_table(report, service_waits(asked)));
-	putc('\n', report->out);
-	LK_TRY(write_table(report, lk_fields_rows(&columns, report->p, service->loads,
-	                                          service->load_count)));
-	LK_TRY(put_labelled(report, "known to", report->p->basis));
-	if (asked->waiting > 0.05) {
-		snprintf(line, sizeof line,
-		         "engines fall behind: %s of the requests have no token when the last one comes",
-		         lk_percent(asked->waiting, text, sizeof text));
-		LK_TRY(put_labelled(report, "too much", line));
-	}
-	if (isnan(service->capacity)) return LK_OK;
-	snprintf(line, sizeof line, "90 of 100 requests are in time up to %.3g requests/s",
-	         service->capacity);
-	return put_labelled(report, "limits",
-	                    service->capacity > 0 ? line
-	                                          : "not even requests that come alone keep them");
-}
-
 /* ---- where one step goes ---- */
 
 static lk_status predict_view_put_breakdown(const struct report *report) {
@@ -728,7 +676,7 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	LK_TRY(put_notable(&r));
 	putc('\n', out);
 	bool generates = r.p->generation.sequences && !r.p->phases;
-	if (r.p->service.requests) LK_TRY(put_service(&r));
+	if (r.p->service.requests) LK_TRY(lk_put_service(r.p, colour, out, err));
 	else LK_TRY(generates ? put_generation(&r) : put_speeds(&r));
 	LK_TRY(predict_view_put_breakdown(&r));
 	if (r.p->phases) LK_TRY(put_sides(&r));

@@ -45,7 +45,9 @@ extern const char *const lk_stalls_bases[];
 extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
 extern const lk_answer_record lk_prediction_record, lk_layout_record, lk_run_phase_record,
-	lk_service_load_record;
+	lk_service_record;
+/* What the requests of a service wait. */
+lk_status lk_put_service(const lk_prediction *prediction, bool colour, FILE *out, lk_error *err);
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
 	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
