@@ -547,6 +547,62 @@ static double collective_seconds(const char *cluster_text, unsigned kind, double
 	return time;
 }
 
+/* Equal nodes written as one group of nodes are priced from the ranks of one node, as two groups
+ * rank by rank. */
+static void equal_nodes_cost_what_each_rank_does(void **state) {
+	(void)state;
+	static const uint32_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24};
+	static const int kinds[] = {LK_GROUP_TP, LK_GROUP_CP, LK_GROUP_DP};
+	lk_op ops[5];
+	for (int i = 0; i < 3; i++)
+		ops[i] = (lk_op){.kind = LK_OP_ALLREDUCE,
+		                 .group = (uint8_t)kinds[i],
+		                 .name = "collective",
+		                 .bytes = 1e6};
+	ops[3] = (lk_op){.kind = LK_OP_SEND, .group = LK_GROUP_PP, .name = "send", .bytes = 1e6};
+	ops[4] = (lk_op){.kind = LK_OP_ALLREDUCE, .group = LK_GROUP_MODEL, .name = "norm", .bytes = 4};
+	unsigned compared = 0, several = 0;
+	srand(11);
+	for (int round = 0; round < 2000; round++) {
+		char text[2][100];
+		uint32_t gpus = (uint32_t)(1 << rand() % 4) * (rand() % 4 ? 1 : 3), nodes = 2;
+		uint32_t stages = 1 + (uint32_t)rand() % 3, chains = 1;
+		lk_graph *graph = graph_of(ops, 5);
+		for (int i = 0; i < 3; i++) {
+			uint32_t size = sizes[(size_t)rand() % (sizeof sizes / sizeof *sizes)];
+			set_group(graph, kinds[i], size, chains);
+			chains *= size;
+		}
+		lay_out(graph, stages, chains);
+		graph->ranks.group[LK_GROUP_MODEL].size = chains;
+		while (nodes * gpus < stages * chains) nodes++;
+		snprintf(text[0], sizeof text[0], "%u node * %u h100-sxm, nic 1*400g", nodes, gpus);
+		snprintf(text[1], sizeof text[1], "%u node * %u h100-sxm, nic 1*400g + %u node * %u h100-sxm, nic 1*400g", nodes / 2, gpus, nodes - nodes / 2, gpus);
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster[2];
+		lk_costs costs[2];
+		lk_error err;
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(lk_cluster_parse(&arena, text[i], &cluster[i], &err), LK_OK);
+			assert_int_equal(cluster[i].groups, 1 + i);
+			assert_int_equal(lk_costs_build(&arena, graph, &cluster[i], &eager, &costs[i], &err),
+			                 LK_OK);
+		}
+		several += costs[0].variants > 1;
+		for (uint32_t rank = 0; rank < stages * chains; rank++)
+			for (uint32_t op = 0; op < 5; op++, compared++) {
+				const lk_cost *cost[2];
+				for (int i = 0; i < 2; i++)
+					cost[i] = lk_costs_get(
+						&costs[i], costs[i].variant_of ? costs[i].variant_of[rank] : 0, op);
+				assert_memory_equal(cost[0], cost[1], sizeof(lk_cost));
+			}
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+	assert_true(compared > 100000 && several > 100);
+}
+
 static void nodes_are_the_better_neighbours(void **state) {
 	(void)state;
 	for (unsigned kind = LK_OP_ALLREDUCE; kind <= LK_OP_BROADCAST; kind++)
@@ -1286,6 +1342,7 @@ int main(void) {
 		cmocka_unit_test(wide_memories_are_not_filled),
 		cmocka_unit_test(vector_products_are_as_measured),
 		cmocka_unit_test(launches_vanish_in_cuda_graphs),
+		cmocka_unit_test(equal_nodes_cost_what_each_rank_does),
 		cmocka_unit_test(nodes_are_the_better_neighbours),
 		cmocka_unit_test(pieces_run_beside_their_product),
 		cmocka_unit_test(direct_exchanges_save_rounds),
