@@ -10,7 +10,7 @@
 #include "cost/reaches.h"
 #include "base/check.h"
 
-enum { MOST_VARIANTS = 4096 };
+enum { MOST_VARIANTS = 4096, MOST_KINDS = 255 /* of nodes */ };
 
 /* What makes two ranks' costs differ. */
 struct lk_signature {
@@ -40,8 +40,9 @@ struct lk_table_builder {
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
 	lk_group_shape *teams;        /* for one variant */
+	uint64_t begin[MOST_KINDS + 1]; /* first rank of each group of nodes, and the end */
 	int32_t *node_of; /* [world]; NULL: nodes are equal, and ranks fill them one after the other */
-	uint8_t *kind_of; /* [world] node group, at most 255 kinds matter; NULL likewise */
+	uint8_t *kind_of; /* [world] group of nodes; NULL likewise */
 	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: network not
 	                                 described */
 	unsigned flows[LK_GROUPS];    /* traffic of each kind's operations, if a network is described */
@@ -84,49 +85,56 @@ static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t s
 	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
-/* The shape of a group on equal nodes that ranks fill in order, without a look at its members. Its
- * stride divides a node, or a node divides it. */
-static void even_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
-                          uint32_t stride, struct lk_signature *signature, int kind) {
-	uint32_t gpus = (uint32_t)builder->cluster->node[0].gpus;
-	uint32_t on_first = (gpus - first % gpus + stride - 1) / stride, on_others = gpus / stride;
-	int32_t nodes = 1, most = (int32_t)size;
+/* Add what `count` ranks on equal nodes take of them, the first in this slot of its node: nodes, and
+ * the most ranks on one. */
+static void count_even(uint32_t gpus, uint32_t slot, uint32_t count, uint32_t stride,
+                       int32_t *nodes, uint32_t *most) {
 	if (stride >= gpus) {
-		nodes = (int32_t)size;
-		most = 1;
-	} else if (size > on_first) {
-		uint32_t left = size - on_first, full = left < on_others ? left : on_others;
-		nodes += (int32_t)((left + on_others - 1) / on_others);
-		most = (int32_t)(on_first > full ? on_first : full);
-	}
-	signature->group[kind].nodes = nodes;
-	signature->group[kind].per_node = most;
-	signature->group[kind].slowest = &builder->cluster->node[0];
-}
-
-/* Members are in rank order, so those of one node are adjacent. */
-static void table_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
-                           uint32_t stride, struct lk_signature *signature, int kind) {
-	if (!builder->node_of) {
-		even_shape_of(builder, first, size, stride, signature, kind);
+		*nodes += (int32_t)count;
+		if (*most == 0) *most = 1;
 		return;
 	}
-	int32_t nodes = 0, run = 0, most = 0, last = -1;
+	/* where strides divide a node, as many on each but the first and the last */
+	uint32_t each = stride > 0 && gpus % stride == 0 ? gpus / stride : count;
+	while (count > 0) {
+		uint32_t here = stride > 0 ? (gpus - slot + stride - 1) / stride : count;
+		if (here > count) here = count;
+		if (here > *most) *most = here;
+		++*nodes;
+		slot += here * stride - gpus;
+		count -= here;
+		if (count < each) continue;
+		*nodes += (int32_t)(count / each);
+		count %= each;
+		if (each > *most) *most = each;
+	}
+}
+
+/* Members are in rank order, so those of one node are adjacent, and those on equal nodes are. */
+static void table_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
+                           uint32_t stride, struct lk_signature *signature, int kind) {
+	const lk_cluster *cluster = builder->cluster;
 	const lk_node *slowest = node_at(builder, first);
-	for (uint32_t i = 0; i < size; i++) {
-		uint32_t rank = first + i * stride;
-		if (builder->node_of[rank] != last) {
-			nodes++;
-			run = 0;
-			last = builder->node_of[rank];
-		}
-		if (++run > most) most = run;
-		if (builder->cluster->groups > 1 &&
-		    lk_node_rate(node_at(builder, rank)) < lk_node_rate(slowest))
-			slowest = node_at(builder, rank);
+	uint32_t left = size, most = 0;
+	uint64_t rank = first;
+	int32_t nodes = 0;
+	for (int g = builder->kind_of ? builder->kind_of[first] : 0; g < cluster->groups && left; g++) {
+		uint64_t begin = builder->begin[g], end = builder->begin[g + 1];
+		if (rank >= end) continue;
+		uint64_t room = stride ? (end - rank + stride - 1) / stride : left;
+		uint32_t gpus = (uint32_t)cluster->node[g].gpus, here = room < left ? (uint32_t)room : left;
+		count_even(gpus, (uint32_t)((rank - begin) % gpus), here, stride, &nodes, &most);
+		if (lk_node_rate(&cluster->node[g]) < lk_node_rate(slowest)) slowest = &cluster->node[g];
+		rank += (uint64_t)here * stride;
+		left -= here;
+	}
+	if (left > 0) { /* more ranks than the cluster has GPUs, together beside it */
+		nodes++;
+		most = left > most ? left : most;
+		if (lk_node_rate(&cluster->node[0]) < lk_node_rate(slowest)) slowest = &cluster->node[0];
 	}
 	signature->group[kind].nodes = nodes;
-	signature->group[kind].per_node = most;
+	signature->group[kind].per_node = (int32_t)most;
 	signature->group[kind].slowest = slowest;
 }
 
@@ -426,7 +434,6 @@ static bool divides_either(uint64_t a, uint64_t b) {
 static bool chains_repeat(const struct lk_table_builder *builder) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	if (!stages_lie_alike(builder) || builder->graph->teams.count) return false;
-	if (ranks->stages == 1 && ranks->group[LK_GROUP_EMBEDDING].size > 1) return false;
 	uint64_t gpus = (uint64_t)builder->cluster->node[0].gpus;
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		uint64_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
@@ -608,9 +615,12 @@ static lk_status table_build(struct lk_table_builder *builder, lk_arena *arena, 
 static lk_status table_begin(struct lk_table_builder *builder, const lk_graph *graph,
                              const lk_cluster *cluster, const lk_cost_options *options,
                              lk_error *err) {
-	if (cluster->groups > 255)
-		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
+	if (cluster->groups > MOST_KINDS)
+		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d kinds of nodes", MOST_KINDS);
 	*builder = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
+	for (int g = 0; g < cluster->groups; g++)
+		builder->begin[g + 1] =
+			builder->begin[g] + (uint64_t)cluster->nodes[g] * (uint64_t)cluster->node[g].gpus;
 	builder->stage_step = graph->traced ? 1 : graph->ranks.chains;
 	builder->chain_step = graph->traced ? graph->ranks.stages : 1;
 	return LK_OK;
