@@ -605,9 +605,8 @@ static void equal_nodes_are_as_many_single_ones(void **state) {
 		for (uint32_t at = 0; at < stages * chains * OPS; at++) {
 			const lk_cost *cost[2];
 			for (int i = 0; i < 2; i++)
-				cost[i] = lk_costs_get(&costs[i],
-				                       costs[i].variant_of ? costs[i].variant_of[at / OPS] : 0,
-				                       at % OPS);
+				cost[i] = lk_costs_get(
+					&costs[i], costs[i].variant_of ? costs[i].variant_of[at / OPS] : 0, at % OPS);
 			assert_memory_equal(cost[0], cost[1], sizeof(lk_cost));
 		}
 		lk_graph_free(graph);
