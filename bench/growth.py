@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the work of one prediction grows: with GPUs, layers, experts, micro-batches. A picture and a table.
+"""How the work of one answer grows: with GPUs, layers, experts, micro-batches, the batch of a plan. A picture and a table.
 
     python3 bench/growth.py [--program build/release/lockstep] [--picture docs/pictures/growth.svg] [--points N] [--against docs/notes/figures.md]
 
@@ -35,6 +35,11 @@ def gpus(n, folder):
     return GPT + ["--gpus", str(n), "--pp", "16", "--gbs", str(n)]
 
 
+def gpus_in_racks(n, folder):
+    """Racks of 72 GPUs, on which no number of GPUs of this table ends."""
+    return [word if word != "h800-sxm" else "gb200" for word in gpus(n, folder)]
+
+
 def layers(n, folder):
     return ["--model", network(folder, num_hidden_layers=n), "--gpu", "h100-sxm", "--gpus", "64", "--tp", "4", "--pp", "1", "--ep", "4",
             "--mbs", "1", "--gbs", "256", "--seq", "4096"]
@@ -61,18 +66,26 @@ def microbatches_of(schedule):
     return words
 
 
+def batch_of_plan(n, folder):
+    return ["plan", "--model", network(folder), "--gpu", "h100-sxm", "--gpus", "32", "--gbs", str(n), "--seq", "4096",
+            "--threads", "1"]
+
+
 AXES = [("GPUs", gpus, [256, 1024, 4096, 16384, 65536, 131072]),
+        ("GPUs, racks of 72", gpus_in_racks, [4096, 16384, 65536]),
         ("layers", layers, [16, 32, 64, 128, 256, 512]),
         ("layers, 4 stages", layers_in_stages, [16, 32, 64, 128, 256, 512]),
         ("experts", experts, [8, 16, 32, 64, 128, 256]),
         ("micro-batches", microbatches, [64, 128, 256, 512, 1024, 2048, 4096])] + [
             (f"micro-batches, {schedule}, experts", microbatches_of(schedule), [256, 1024, 4096])
-            for schedule in ("interleaved", "zb-v", "dualpipev")]
+            for schedule in ("interleaved", "zb-v", "dualpipev")] + [
+                ("batch of a plan", batch_of_plan, [512, 2048, 8192])]
 
 
 def instructions(program, words):
     """Millions."""
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "predict", *words, "--no-fixes"]
+    asks = words if words[0] == "plan" else ["predict", *words, "--no-fixes"]
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, *asks]
     ran = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"Collected : (\d+)", ran.stderr)
     if ran.returncode > 1 or not found:

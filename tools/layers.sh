@@ -103,7 +103,7 @@ verbs:            base system io options measured
 view/reply:       base system io model/layout view/text verbs
 serve:            base system io options verbs
 mcp:              base system io options verbs
-cli:              base/check.h system/clock.h system/memory.h io/json.h options verbs/verbs.h serve/serve.h mcp/mcp.h
+cli:              base/check.h base/heap.h system/clock.h system/memory.h io/json.h options verbs/verbs.h serve/serve.h mcp/mcp.h
 mpi:              base system cli
 -- lib
 recorder:         io/recording.h

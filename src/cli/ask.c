@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/heap.h"
 #include "cli/cli.h"
 #include "serve/serve.h"
 
@@ -29,7 +30,10 @@ static lk_status ask_row(const lk_verb_row *row, lk_args *args, void *request, l
 	input.progress_context = &search;
 	if (row->fill) LK_TRY(row->fill(request, &input, err));
 	LK_TRY(refuse_picture(row, request, outputs, err));
-	if (row->searches) cli_search_begin(&search, row->searches);
+	if (row->searches) {
+		lk_heap_keep();
+		cli_search_begin(&search, row->searches);
+	}
 	lk_status status = row->ask(request, answer, err);
 	cli_search_end(&search);
 	return status;

@@ -1,11 +1,9 @@
 /* plan.c: `lockstep plan`: the search for a layout or, for a step of post-training, for a division
  * of the GPUs. */
 #include <stdio.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/check.h"
+#include "base/heap.h"
 #include "cli/cli.h"
 #include "lockstep/post_plan.h"
 
@@ -23,15 +21,6 @@ static int plan_emit(const lk_plan *plan, const lk_plan_request *request, const 
 	lk_status status = lk_row_plan.emit(request, plan, &emitted, &err);
 	if (status == LK_OK) status = cli_write_emitted(&emitted, path, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
-}
-
-/* A search allocates the same few megabytes for each layout: keep them from going back to the
- * system in between. */
-static void keep_memory(void) {
-#ifdef __GLIBC__
-	mallopt(M_MMAP_THRESHOLD, 32 << 20);
-	mallopt(M_TRIM_THRESHOLD, 256 << 20);
-#endif
 }
 
 /* Sites have no pictures and no tables. */
@@ -77,7 +66,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_error err = {0};
 	cli_search search = {0};
 	void *answer = NULL;
-	keep_memory();
+	lk_heap_keep();
 	lk_plan_defaults(&request);
 	lk_status status = plan_fill(args, team, &request, &outputs, speaks ? &search : NULL, &err);
 	const lk_verb_row *row = &lk_row_plan;

@@ -10,7 +10,7 @@
 #include "cost/reaches.h"
 #include "base/check.h"
 
-enum { MOST_VARIANTS = 4096 };
+enum { MOST_VARIANTS = 4096, MOST_KINDS = 255 /* of nodes */ };
 
 /* What makes two ranks' costs differ. */
 struct lk_signature {
@@ -39,9 +39,10 @@ struct lk_table_builder {
 	struct lk_signature *known;
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
-	lk_group_shape *teams;        /* for one variant */
-	int32_t *node_of;             /* [world] */
-	uint8_t *kind_of;             /* [world] node group, at most 255 kinds matter */
+	lk_group_shape *teams;          /* for one variant */
+	uint64_t begin[MOST_KINDS + 1]; /* first rank of each group of nodes, and the end */
+	int32_t *node_of; /* [world]; NULL: nodes are equal, and ranks fill them one after the other */
+	uint8_t *kind_of; /* [world] group of nodes; NULL likewise */
 	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: network not
 	                                 described */
 	unsigned flows[LK_GROUPS];    /* traffic of each kind's operations, if a network is described */
@@ -50,13 +51,21 @@ struct lk_table_builder {
 };
 
 static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
-	return &builder->cluster->node[builder->kind_of[rank]];
+	return &builder->cluster->node[builder->kind_of ? builder->kind_of[rank] : 0];
+}
+
+static int32_t node_number(const struct lk_table_builder *builder, uint32_t rank) {
+	return builder->node_of ? builder->node_of[rank]
+	                        : (int32_t)rank / builder->cluster->node[0].gpus;
 }
 
 /* Places of all ranks, node by node: cheaper than a query per rank. */
-static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
-	uint32_t rank = 0;
+static lk_status place_ranks(struct lk_table_builder *builder, lk_error *err) {
+	uint32_t world = builder->graph->ranks.world, rank = 0;
 	int32_t node = 0;
+	builder->node_of = LK_ARRAY(builder->arena, int32_t, world);
+	builder->kind_of = LK_ARRAY(builder->arena, uint8_t, world);
+	if (!builder->node_of || !builder->kind_of) return lk_oom(err);
 	for (int g = 0; g < builder->cluster->groups; g++)
 		for (int i = 0; i < builder->cluster->nodes[g]; i++, node++)
 			for (int slot = 0; slot < builder->cluster->node[g].gpus && rank < world;
@@ -68,6 +77,7 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 		builder->node_of[rank] = node;
 		builder->kind_of[rank] = 0;
 	}
+	return LK_OK;
 }
 
 static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t stage,
@@ -75,25 +85,56 @@ static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t s
 	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
-/* Members are in rank order, so those of one node are adjacent. */
+/* Add what `count` ranks on equal nodes take of them, the first in this slot of its node: nodes, and
+ * the most ranks on one. */
+static void count_even(uint32_t gpus, uint32_t slot, uint32_t count, uint32_t stride,
+                       int32_t *nodes, uint32_t *most) {
+	if (stride >= gpus) {
+		*nodes += (int32_t)count;
+		if (*most == 0) *most = 1;
+		return;
+	}
+	/* where strides divide a node, as many on each but the first and the last */
+	uint32_t each = stride > 0 && gpus % stride == 0 ? gpus / stride : count;
+	while (count > 0) {
+		uint32_t here = stride > 0 ? (gpus - slot + stride - 1) / stride : count;
+		if (here > count) here = count;
+		if (here > *most) *most = here;
+		++*nodes;
+		slot += here * stride - gpus;
+		count -= here;
+		if (count < each) continue;
+		*nodes += (int32_t)(count / each);
+		count %= each;
+		if (each > *most) *most = each;
+	}
+}
+
+/* Members are in rank order, so those of one node are adjacent, and those on equal nodes are. */
 static void table_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
                            uint32_t stride, struct lk_signature *signature, int kind) {
-	int32_t nodes = 0, run = 0, most = 0, last = -1;
+	const lk_cluster *cluster = builder->cluster;
 	const lk_node *slowest = node_at(builder, first);
-	for (uint32_t i = 0; i < size; i++) {
-		uint32_t rank = first + i * stride;
-		if (builder->node_of[rank] != last) {
-			nodes++;
-			run = 0;
-			last = builder->node_of[rank];
-		}
-		if (++run > most) most = run;
-		if (builder->cluster->groups > 1 &&
-		    lk_node_rate(node_at(builder, rank)) < lk_node_rate(slowest))
-			slowest = node_at(builder, rank);
+	uint32_t left = size, most = 0;
+	uint64_t rank = first;
+	int32_t nodes = 0;
+	for (int g = builder->kind_of ? builder->kind_of[first] : 0; g < cluster->groups && left; g++) {
+		uint64_t begin = builder->begin[g], end = builder->begin[g + 1];
+		if (rank >= end) continue;
+		uint64_t room = stride ? (end - rank + stride - 1) / stride : left;
+		uint32_t gpus = (uint32_t)cluster->node[g].gpus, here = room < left ? (uint32_t)room : left;
+		count_even(gpus, (uint32_t)((rank - begin) % gpus), here, stride, &nodes, &most);
+		if (lk_node_rate(&cluster->node[g]) < lk_node_rate(slowest)) slowest = &cluster->node[g];
+		rank += (uint64_t)here * stride;
+		left -= here;
+	}
+	if (left > 0) { /* more ranks than the cluster has GPUs, together beside it */
+		nodes++;
+		most = left > most ? left : most;
+		if (lk_node_rate(&cluster->node[0]) < lk_node_rate(slowest)) slowest = &cluster->node[0];
 	}
 	signature->group[kind].nodes = nodes;
-	signature->group[kind].per_node = most;
+	signature->group[kind].per_node = (int32_t)most;
 	signature->group[kind].slowest = slowest;
 }
 
@@ -137,10 +178,9 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 	s->team_chain = team_chain;
 	if (builder->graph->traced) return; /* no wires: messages belong to teams */
 	uint32_t world = ranks->world;
-	s->peer_same_node[0] =
-		builder->node_of[(rank + ranks->chains) % world] == builder->node_of[rank];
-	s->peer_same_node[1] =
-		builder->node_of[(rank + world - ranks->chains) % world] == builder->node_of[rank];
+	int32_t node = node_number(builder, rank);
+	s->peer_same_node[0] = node_number(builder, (rank + ranks->chains) % world) == node;
+	s->peer_same_node[1] = node_number(builder, (rank + world - ranks->chains) % world) == node;
 }
 
 static lk_status table_too_many(lk_error *err) {
@@ -385,6 +425,45 @@ static bool stages_lie_alike(const struct lk_table_builder *builder) {
 	       ranks->chains % gpus == 0 && cluster->nodes[0] * gpus >= ranks->world;
 }
 
+static bool divides_either(uint64_t a, uint64_t b) {
+	return a % b == 0 || b % a == 0;
+}
+
+/* Whether chains lie like those a node before: their place on the node decides the placement of
+ * every group. */
+static bool chains_repeat(const struct lk_table_builder *builder) {
+	const lk_ranks *ranks = &builder->graph->ranks;
+	if (!stages_lie_alike(builder) || builder->graph->teams.count) return false;
+	uint64_t gpus = (uint64_t)builder->cluster->node[0].gpus;
+	for (int kind = 1; kind < LK_GROUPS; kind++) {
+		uint64_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
+		if (size <= 1 || lk_group_crosses_stages(kind)) continue;
+		if (!divides_either(stride, gpus) || !divides_either(size * stride, gpus)) return false;
+	}
+	return true;
+}
+
+/* Find the variants of a node's ranks, which all others repeat. *variant_of is left NULL if there
+ * is one. */
+static lk_status find_repeated(struct lk_table_builder *builder, uint16_t **variant_of_rank,
+                               lk_error *err) {
+	uint32_t gpus = (uint32_t)builder->cluster->node[0].gpus;
+	uint32_t world = builder->graph->ranks.world;
+	uint16_t *variant = LK_ARRAY(builder->arena, uint16_t, gpus);
+	if (!variant) return lk_oom(err);
+	for (uint32_t chain = 0; chain < gpus; chain++) {
+		struct lk_signature s;
+		signature(builder, 0, chain, 0, &s);
+		LK_TRY(variant_of(builder, &s, &variant[chain], err));
+	}
+	if (builder->count == 1) return LK_OK;
+	uint16_t *all = *variant_of_rank = LK_ARRAY(builder->arena, uint16_t, world);
+	if (!all) return lk_oom(err);
+	memcpy(all, variant, gpus * sizeof *all);
+	for (uint32_t rank = gpus; rank < world; rank++) all[rank] = all[rank - gpus];
+	return LK_OK;
+}
+
 static lk_status find_variants(struct lk_table_builder *builder, uint16_t *variant, uint64_t *key,
                                uint64_t *across, uint32_t *team_chain, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
@@ -502,20 +581,21 @@ static lk_status cost_variant(const struct lk_table_builder *builder,
 static lk_status table_find_places(struct lk_table_builder *builder, lk_arena *arena,
                                    uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
-	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
-	if (!*variant_of) return lk_oom(err);
-	place_ranks(builder, ranks->world);
+	*variant_of = NULL;
 	lk_placement placement = {builder->graph, builder->cluster, builder->stage_step,
 	                          builder->chain_step};
 	if (builder->kept) lk_reach_traffic_usual(builder->flows);
 	else lk_reach_traffic(builder->graph, builder->flows);
 	builder->arena = arena;
 	LK_TRY(lk_reaches_find(arena, &placement, builder->flows, &builder->reach, err));
+	if (chains_repeat(builder)) return find_repeated(builder, variant_of, err);
+	LK_TRY(place_ranks(builder, err));
+	*variant_of = LK_ARRAY(arena, uint16_t, ranks->world);
 	uint64_t *key = LK_ARRAY(arena, uint64_t, ranks->chains),
 			 *across = LK_ARRAY(arena, uint64_t, ranks->chains);
 	uint32_t *team_chain = LK_ARRAY(arena, uint32_t, ranks->chains);
 	builder->teams = LK_ARRAY(arena, lk_group_shape, builder->graph->teams.count);
-	if (!key || !across || !team_chain || !builder->teams) return lk_oom(err);
+	if (!*variant_of || !key || !across || !team_chain || !builder->teams) return lk_oom(err);
 	return find_variants(builder, *variant_of, key, across, team_chain, err);
 }
 
@@ -535,20 +615,18 @@ static lk_status table_build(struct lk_table_builder *builder, lk_arena *arena, 
 static lk_status table_begin(struct lk_table_builder *builder, const lk_graph *graph,
                              const lk_cluster *cluster, const lk_cost_options *options,
                              lk_error *err) {
-	if (cluster->groups > 255)
-		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than 255 kinds of nodes");
-	uint32_t world = graph->ranks.world;
+	if (cluster->groups > MOST_KINDS)
+		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d kinds of nodes", MOST_KINDS);
 	*builder = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
+	for (int g = 0; g < cluster->groups; g++)
+		builder->begin[g + 1] =
+			builder->begin[g] + (uint64_t)cluster->nodes[g] * (uint64_t)cluster->node[g].gpus;
 	builder->stage_step = graph->traced ? 1 : graph->ranks.chains;
 	builder->chain_step = graph->traced ? graph->ranks.stages : 1;
-	builder->node_of = malloc(world * sizeof *builder->node_of);
-	builder->kind_of = malloc(world);
-	return builder->node_of && builder->kind_of ? LK_OK : lk_oom(err);
+	return LK_OK;
 }
 
 static void table_end(struct lk_table_builder *builder) {
-	free(builder->node_of);
-	free(builder->kind_of);
 	free(builder->known);
 	lk_vec_free(&builder->team_classes);
 }

@@ -547,6 +547,74 @@ static double collective_seconds(const char *cluster_text, unsigned kind, double
 	return time;
 }
 
+/* Add a number of nodes to the text of a cluster, together or each by itself. */
+static void add_nodes(char *text, size_t size, uint32_t nodes, uint32_t gpus, bool apart) {
+	for (uint32_t i = 0; i < (apart ? nodes : 1); i++) {
+		size_t length = strlen(text);
+		snprintf(text + length, size - length, "%s%u node * %u h100-sxm, nic 1*400g",
+		         length ? " + " : "", apart ? 1 : nodes, gpus);
+	}
+}
+
+/* Equal nodes that are written together are counted by division, and those written each by itself
+ * one after the other: every operation costs every rank the same. */
+static void equal_nodes_are_as_many_single_ones(void **state) {
+	(void)state;
+	enum { OPS = 5, NODES = 40 };
+	static const int kinds[] = {LK_GROUP_TP, LK_GROUP_CP, LK_GROUP_DP};
+	lk_op ops[OPS];
+	for (int i = 0; i < OPS; i++)
+		ops[i] = (lk_op){.kind = LK_OP_ALLREDUCE, .name = "collective", .bytes = 1e6};
+	for (int i = 0; i < 3; i++) ops[i].group = (uint8_t)kinds[i];
+	ops[3].group = LK_GROUP_MODEL;
+	ops[4].kind = LK_OP_SEND;
+	ops[4].group = LK_GROUP_PP;
+	unsigned repeating = 0, others = 0;
+	srand(11);
+	for (int round = 0; round < 3000; round++) {
+		char text[2][60 * NODES] = {"", ""};
+		uint32_t gpus = 1 + (uint32_t)rand() % 12, stages = 1 + (uint32_t)rand() % 3, chains = 1;
+		uint32_t fewer = rand() % 2 ? gpus : 1 + (uint32_t)rand() % gpus;
+		lk_graph *graph = graph_of(ops, OPS);
+		for (int i = 0; i < 3; i++) {
+			uint32_t size = rand() % 2 ? 1u << rand() % 4 : 1 + (uint32_t)rand() % 6;
+			set_group(graph, kinds[i], size, chains);
+			chains *= size;
+		}
+		lay_out(graph, stages, chains);
+		graph->ranks.group[LK_GROUP_MODEL].size = chains;
+		uint32_t nodes = stages * chains / gpus + 1, last = fewer == gpus ? 0 : nodes / 2 + 1;
+		while (last && (nodes - 1) * gpus + last * fewer < stages * chains) last++;
+		if (nodes + last > NODES) {
+			lk_graph_free(graph);
+			continue;
+		}
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster[2];
+		lk_costs costs[2];
+		lk_error err;
+		for (int i = 0; i < 2; i++) {
+			add_nodes(text[i], sizeof text[i], nodes, gpus, i);
+			if (last) add_nodes(text[i], sizeof text[i], last, fewer, i);
+			assert_int_equal(lk_cluster_parse(&arena, text[i], &cluster[i], &err), LK_OK);
+			assert_int_equal(cluster[i].groups, i ? nodes + last : 1 + (last > 0));
+			assert_int_equal(lk_costs_build(&arena, graph, &cluster[i], &eager, &costs[i], &err),
+			                 LK_OK);
+		}
+		++*(chains % gpus == 0 && !last && costs[0].variants > 1 ? &repeating : &others);
+		for (uint32_t at = 0; at < stages * chains * OPS; at++) {
+			const lk_cost *cost[2];
+			for (int i = 0; i < 2; i++)
+				cost[i] = lk_costs_get(
+					&costs[i], costs[i].variant_of ? costs[i].variant_of[at / OPS] : 0, at % OPS);
+			assert_memory_equal(cost[0], cost[1], sizeof(lk_cost));
+		}
+		lk_graph_free(graph);
+		lk_arena_free(&arena);
+	}
+	assert_true(repeating > 50 && others > 1000);
+}
+
 static void nodes_are_the_better_neighbours(void **state) {
 	(void)state;
 	for (unsigned kind = LK_OP_ALLREDUCE; kind <= LK_OP_BROADCAST; kind++)
@@ -1286,6 +1354,7 @@ int main(void) {
 		cmocka_unit_test(wide_memories_are_not_filled),
 		cmocka_unit_test(vector_products_are_as_measured),
 		cmocka_unit_test(launches_vanish_in_cuda_graphs),
+		cmocka_unit_test(equal_nodes_are_as_many_single_ones),
 		cmocka_unit_test(nodes_are_the_better_neighbours),
 		cmocka_unit_test(pieces_run_beside_their_product),
 		cmocka_unit_test(direct_exchanges_save_rounds),
