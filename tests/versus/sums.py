@@ -12,7 +12,8 @@ import sys
 DATA = os.environ.get("LOCKSTEP_DATA") or os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "data")
 # The job by a word of the path. What a job computes does not matter to the sums; both sides are to have parts of all kinds.
 JOBS = [("resnet", "resnet50 --gpu a100-sxm-80 --gpus 1 --mbs 32"), ("rn50", "resnet50 --gpu v100-sxm-32 --gpus 1 --mbs 32"),
-        ("rank", "llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --pp 2 --gbs 32"), ("", "llama3.1-8b --gpu h100-sxm --gpus 8 --zero 3 --gbs 16")]
+        ("rank", "llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --pp 2 --gbs 32"),
+        ("", "llama3.1-8b --gpu h100-sxm --gpus 8 --zero 3 --gbs 16")]
 NO_WORK = "no work of a device"
 BAR = 0.01
 
@@ -43,7 +44,8 @@ def main():
                 print(f"{files[0]}: {versus.strip()}")
             continue
         compared += 1
-        idle |= {part["part"] for part in versus["parts"] if part["part"].startswith("idle") and part["measured_s"] > 0.05 * versus["measured_s"]}
+        idle |= {part["part"] for part in versus["parts"]
+                 if part["part"].startswith("idle") and part["measured_s"] > 0.05 * versus["measured_s"]}
         if off(versus) > BAR:
             failed += 1
             print(f"{files[0]}: off by {100 * off(versus):.2f} %")
