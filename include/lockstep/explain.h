@@ -97,6 +97,18 @@ typedef struct lk_explain_rank {
 	int64_t pageable_h2d_ns;     /* ... those of them to the device */
 } lk_explain_rank;
 
+/* A part of a device's time; all together are kernel_time_ns. */
+typedef struct lk_device_part {
+	const char *title; /* "idle:data" */
+	const char *name;  /* "idle: data loading" */
+	size_t time;       /* offset in lk_explain_rank, an int64_t of nanoseconds */
+	bool rare;         /* left out where no run has any */
+} lk_device_part;
+/* The first are computing, exposed communication and copies; those from LK_BUSY_PARTS on are the
+ * causes of idle time. */
+enum { LK_BUSY_PARTS = 3, LK_DEVICE_PARTS = 13 };
+const lk_device_part *lk_device_parts(void); /* [LK_DEVICE_PARTS], static */
+
 /* A step of a rank. */
 typedef struct lk_explain_step {
 	int rank;

@@ -27,10 +27,11 @@ extern "C" {
 
 /* The source of the times, in the order of the option's choices. */
 enum {
-	LK_HOLD_AUTO, /* steps, else ranks, else nothing */
-	LK_HOLD_STEP, /* each step by the other steps of its rank */
-	LK_HOLD_RANK, /* each rank by the other ranks, step by step */
-	LK_HOLD_NONE, /* each from itself: the loss by lifting */
+	LK_HOLD_AUTO,      /* steps, else ranks, else operations */
+	LK_HOLD_STEP,      /* each step by the other steps of its rank */
+	LK_HOLD_RANK,      /* each rank by the other ranks, step by step */
+	LK_HOLD_NONE,      /* each from itself: the loss by lifting */
+	LK_HOLD_OPERATION, /* each operation by the others of its step */
 };
 
 /* The request. Texts are borrowed; NULL and 0 mean "not given". */
@@ -66,7 +67,8 @@ typedef struct lk_replay_step {
 	size_t part_count;
 	double host_known, device_known; /* share of the predicted host and device time that comes from
 	                                    the same operation in the same place; with shared overheads,
-	                                    for the host, from one of the same name */
+	                                    for the host, and with operations held out from one of the
+	                                    same name */
 } lk_replay_step;
 
 /* A rank and its steps, in order of time. */
@@ -88,7 +90,7 @@ typedef struct lk_replay_works {
 
 /* All ranks and steps. Errors are shares: 0.1 is 10 %. */
 typedef struct lk_replay {
-	const char *held_out;   /* "steps", "ranks", "nothing" */
+	const char *held_out;   /* "steps", "ranks", "operations", "nothing" */
 	const char *times_from; /* one sentence */
 	const lk_replay_rank *ranks;
 	size_t rank_count;

@@ -134,30 +134,11 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 }
 
 static lk_status compare_categories(struct work *work, lk_error *err) {
-	static const struct {
-		const char *name;
-		size_t time;
-		bool rare; /* left out if neither run has any */
-	} parts[] = {
-		{"computation", offsetof(lk_explain_rank, compute_ns), false},
-		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns), false},
-		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns), false},
-		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns), false},
-		{"idle: work done once", offsetof(lk_explain_rank, idle_one_off_ns), true},
-		{"idle: allocation", offsetof(lk_explain_rank, idle_allocation_ns), true},
-		{"idle: checkpoints", offsetof(lk_explain_rank, idle_saving_ns), true},
-		{"idle: garbage collection", offsetof(lk_explain_rank, idle_collecting_ns), true},
-		{"idle: preprocessing", offsetof(lk_explain_rank, idle_preparing_ns), true},
-		{"idle: host computes", offsetof(lk_explain_rank, idle_computing_ns), true},
-		{"idle: sync, host waits for device", offsetof(lk_explain_rank, idle_sync_ns), false},
-		{"idle: launch, host launches too late", offsetof(lk_explain_rank, idle_host_ns), false},
-		{"idle: gaps between kernels", offsetof(lk_explain_rank, idle_other_ns), false},
-	};
-	enum { PARTS = sizeof parts / sizeof *parts };
-	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);
+	const lk_device_part *parts = lk_device_parts();
+	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, LK_DEVICE_PARTS);
 	if (!rows) return lk_oom(err);
 	size_t count = 0;
-	for (int i = 0; i < PARTS; i++) {
+	for (int i = 0; i < LK_DEVICE_PARTS; i++) {
 		rows[count] = (lk_diff_row){.name = parts[i].name,
 		                            .type = "",
 		                            .before_s = lk_diff_mean_of(work->before, parts[i].time),

@@ -255,7 +255,8 @@ static void find_typical_step(lk_explanation *explanation, const lk_timed_list *
 	}
 }
 
-/* Mean over steps; the noise is their deviation. */
+/* Mean over the steps of all ranks, as the parts of a step are, also where a rank lacks some; the
+ * noise is the deviation of the steps. */
 static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	lk_explanation *explanation = &work->result;
 	lk_timed_list order = {0};
@@ -263,7 +264,8 @@ static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	for (int i = 0; good && i < explanation->step_rows; i++)
 		order.at[order.count++] = (lk_timed){(uint64_t)explanation->steps[i].number, (uint32_t)i};
 	good = good && lk_timed_sort(order.at, order.count);
-	double sum = 0, squares = 0, step;
+	double all = 0, sum = 0, squares = 0, step;
+	for (size_t i = 0; good && i < order.count; i++) all += (double)explanation->steps[i].dur_ns;
 	for (size_t first = 0; good && first < order.count;) {
 		first = step_time(explanation, &order, first, &step);
 		/* Welford's recurrence: no cancellation. */
@@ -272,7 +274,7 @@ static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 		explanation->step_count++;
 		squares += off * (step - sum / explanation->step_count);
 	}
-	explanation->step_s = explanation->step_count ? sum / explanation->step_count : NAN;
+	explanation->step_s = explanation->step_count ? all * 1e-9 / (double)order.count : NAN;
 	explanation->step_deviation_s =
 		explanation->step_count > 1 ? sqrt(squares / (explanation->step_count - 1)) : NAN;
 	if (good) find_typical_step(explanation, &order);
@@ -469,11 +471,7 @@ static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0);
 	LK_HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
-	LK_HOLDS(rank->idle_data_ns + rank->idle_one_off_ns + rank->idle_allocation_ns +
-	             rank->idle_saving_ns + rank->idle_collecting_ns + rank->idle_preparing_ns +
-	             rank->idle_computing_ns + rank->idle_sync_ns + rank->idle_host_ns +
-	             rank->idle_other_ns ==
-	         rank->idle_ns);
+	LK_HOLDS(lk_idle_sum(rank) == rank->idle_ns);
 	LK_HOLDS(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_communication_ns <= rank->communication_ns);
 	LK_HOLDS(rank->exposed_memory_ns <= rank->memory_ns);

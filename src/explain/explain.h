@@ -253,14 +253,12 @@ static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
 }
 
-/* The rank's idle time for a cause of the host. */
+/* The rank's idle time for a cause of the host: a row of lk_device_parts. */
 static inline int64_t *lk_idle_host(lk_explain_rank *rank, lk_host_cause cause) {
-	int64_t *const idle[] = {&rank->idle_data_ns,       &rank->idle_one_off_ns,
-	                         &rank->idle_allocation_ns, &rank->idle_saving_ns,
-	                         &rank->idle_collecting_ns, &rank->idle_preparing_ns,
-	                         &rank->idle_computing_ns};
-	return idle[cause];
+	return (int64_t *)(void *)((char *)rank + lk_device_parts()[LK_BUSY_PARTS + (int)cause].time);
 }
+/* Idle time of all causes. */
+int64_t lk_idle_sum(const lk_explain_rank *rank);
 
 /* A time of a rank in nanoseconds, summed over the steps looked at: offsetof(lk_explain_rank,
  * compute_ns) and others. */

@@ -253,10 +253,7 @@ lk_status lk_rank_gaps(lk_rank_work *work, lk_error *err) {
 	if (work->device.count) good = gaps_device_gaps(work, &late, &sync);
 	else work->result.idle_other_ns = work->result.idle_ns;
 	/* every idle nanosecond has one cause */
-	int64_t sum =
-		work->result.idle_sync_ns + work->result.idle_host_ns + work->result.idle_other_ns;
-	for (int c = 0; c < LK_HOST_CAUSES; c++) sum += *lk_idle_host(&work->result, (lk_host_cause)c);
-	LK_ASSERT(!good || sum == work->result.idle_ns);
+	LK_ASSERT(!good || lk_idle_sum(&work->result) == work->result.idle_ns);
 	work->late = gaps_summary(&late, names);
 	work->sync = gaps_summary(&sync, names);
 	free(counters);

@@ -1,5 +1,5 @@
-/* explain_result.c: parts of an explanation that other files set: warnings, gains of remedies, the
- * critical path. */
+/* explain_result.c: what a device's time consists of; parts of an explanation that other files set: warnings,
+ * gains of remedies, the critical path. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +17,37 @@ bool lk_explain_wants_shapes(const lk_explain_request *request) {
 
 const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 	return ((const lk_explain_work *)explanation->memory_owner)->traces;
+}
+
+/* Causes of idle time begin with those of lk_host_cause, in its order. */
+static const lk_device_part device_parts[LK_DEVICE_PARTS] = {
+#define PART(title, name, field, rare) \
+	{ title, name, offsetof(lk_explain_rank, field), rare }
+	PART("compute", "computation", compute_ns, false),
+	PART("exposed comm", "exposed communication", exposed_communication_ns, false),
+	PART("exposed copies", "exposed copies", exposed_memory_ns, false),
+	PART("idle:data", "idle: data loading", idle_data_ns, false),
+	PART("idle:once", "idle: work done once", idle_one_off_ns, true),
+	PART("idle:alloc", "idle: allocation", idle_allocation_ns, true),
+	PART("idle:save", "idle: checkpoints", idle_saving_ns, true),
+	PART("idle:gc", "idle: garbage collection", idle_collecting_ns, true),
+	PART("idle:inputs", "idle: preprocessing", idle_preparing_ns, true),
+	PART("idle:CPU", "idle: host computes", idle_computing_ns, true),
+	PART("idle:sync", "idle: sync, host waits for device", idle_sync_ns, false),
+	PART("idle:launch", "idle: launch, host launches too late", idle_host_ns, false),
+	PART("idle:gaps", "idle: gaps between kernels", idle_other_ns, false),
+#undef PART
+};
+
+const lk_device_part *lk_device_parts(void) {
+	return device_parts;
+}
+
+int64_t lk_idle_sum(const lk_explain_rank *rank) {
+	int64_t sum = 0;
+	for (int i = LK_BUSY_PARTS; i < LK_DEVICE_PARTS; i++)
+		sum += lk_rank_time(rank, device_parts[i].time);
+	return sum;
 }
 
 /* A gain below this share of a step is no gain. */

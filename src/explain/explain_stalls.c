@@ -353,12 +353,13 @@ static lk_status slow_kernel(lk_explain_work *work, const lk_explain_shaped *sha
 }
 
 /* Products in fp32 on a device that has TF32, which frameworks leave off: kernels of plain fp32
- * have sgemm in their names, those of TF32 the instruction (m16n8k8) or the format too. Half of
- * what the peaks promise is taken for lost. */
+ * have sgemm in their names, those of TF32 the instruction (m16n8k8) or the format too; AMD's are
+ * Tensile's Cijk_..._SB_, and S_MX with TF32. Half of what the peaks promise is taken for lost. */
 static bool is_plain_product(const lk_explain_kernel *kernel) {
-	return kernel->type == LK_WORK_COMPUTATION && strcasestr(kernel->name, "sgemm") &&
-	       !strcasestr(kernel->name, "tf32") && !strcasestr(kernel->name, "s1688") &&
-	       !strcasestr(kernel->name, "tensorop");
+	if (kernel->type != LK_WORK_COMPUTATION) return false;
+	if (strncmp(kernel->name, "Cijk_", 5) == 0) return strstr(kernel->name, "_SB_") != NULL;
+	return strcasestr(kernel->name, "sgemm") && !strcasestr(kernel->name, "tf32") &&
+	       !strcasestr(kernel->name, "s1688") && !strcasestr(kernel->name, "tensorop");
 }
 
 static lk_status plain_products(lk_explain_work *work, lk_error *err) {

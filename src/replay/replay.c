@@ -88,11 +88,10 @@ static lk_status lift_steps(lk_replaying *replaying, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* Why a step is not predicted; NULL: it is. Predicting by its own times needs only a step that is
- * not empty. */
+/* Why a step is not predicted; NULL: it is. Without another step it needs only not to be empty. */
 static const char *replay_left_out(const lk_replaying *replaying, uint32_t s) {
-	bool itself = replaying->hold_out == LK_HOLD_NONE && !replaying->empty[s];
-	return itself ? NULL : replaying->left_out[s];
+	bool alone = replaying->hold_out == LK_HOLD_NONE || replaying->hold_out == LK_HOLD_OPERATION;
+	return alone && !replaying->empty[s] ? NULL : replaying->left_out[s];
 }
 
 static lk_status new_ranks(lk_replaying *replaying, lk_error *err) {
@@ -221,12 +220,15 @@ static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error 
 }
 
 static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_error *err) {
-	static const char *const held[] = {
-		[LK_HOLD_STEP] = "steps", [LK_HOLD_RANK] = "ranks", [LK_HOLD_NONE] = "nothing"};
+	static const char *const held[] = {[LK_HOLD_STEP] = "steps",
+	                                   [LK_HOLD_RANK] = "ranks",
+	                                   [LK_HOLD_NONE] = "nothing",
+	                                   [LK_HOLD_OPERATION] = "operations"};
 	static const char *const from[] = {
 		[LK_HOLD_STEP] = "each step by the times of the other steps",
 		[LK_HOLD_RANK] = "each rank by the times of the other ranks",
 		[LK_HOLD_NONE] = "each step by its own times",
+		[LK_HOLD_OPERATION] = "each operation by the times of the other operations of its step",
 	};
 	out->held_out = held[replaying->hold_out];
 	out->times_from =
@@ -278,7 +280,7 @@ static int replay_choose(const lk_replaying *replaying) {
 	if (replaying->request->overheads) return LK_HOLD_NONE;
 	if (replaying->used > 1) return LK_HOLD_STEP;
 	if (replaying->traces->count > 1) return LK_HOLD_RANK;
-	return LK_HOLD_NONE;
+	return LK_HOLD_OPERATION;
 }
 
 static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *err) {
@@ -289,10 +291,15 @@ static lk_status replay_check_choice(const lk_replaying *replaying, lk_error *er
 		        "nothing can be replayed: no step has operations");
 		return lk_hint(err, "profile with CPU and CUDA activities");
 	}
+	if (replaying->hold_out == LK_HOLD_OPERATION && replaying->request->overheads) {
+		lk_fail(err, LK_ERR_INPUT, "--hold-out",
+		        "operation takes no times from elsewhere; leave --overheads out");
+		return err->status;
+	}
 	if (!steps && !ranks) return LK_OK;
 	if (steps) lk_fail(err, LK_ERR_INPUT, "--hold-out", "no other step is like it");
 	else lk_fail(err, LK_ERR_INPUT, "--hold-out", "no other rank is like it");
-	return lk_hint(err, "trace more of them, or use --hold-out none");
+	return lk_hint(err, "trace more of them, or use --hold-out operation");
 }
 
 static lk_status check_captures(const lk_replay_request *request, lk_error *err) {
@@ -359,7 +366,8 @@ static lk_status predict_error(lk_replaying *replaying, double *error, lk_error 
 	LK_TRY(find_steps(replaying, err));
 	LK_TRY(lift_steps(replaying, err));
 	replaying->hold_out = replay_choose(replaying);
-	if (!replaying->used || replaying->hold_out == LK_HOLD_NONE) return LK_OK;
+	/* changes of a step keep its own times: how well its operations predict one another says nothing */
+	if (!replaying->used || replaying->hold_out == LK_HOLD_OPERATION) return LK_OK;
 	LK_TRY(new_ranks(replaying, err));
 	LK_TRY(predict_all(replaying, err));
 	scored.ranks = replaying->ranks;

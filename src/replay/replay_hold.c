@@ -12,10 +12,11 @@ static double measured_s(const lk_lifted *lifted, uint32_t rank) {
 
 /* ---- results of a simulated step ---- */
 
-static double share_known(const double ns[LK_KNOWNS], bool shared) {
+/* `by_name`: no operation of the same place can be found, so that one of the same name counts. */
+static double share_known(const double ns[LK_KNOWNS], bool by_name) {
 	double sum = 0;
 	for (int k = 0; k < LK_KNOWNS; k++) sum += ns[k];
-	double known = ns[LK_KNOWN_PLACE] + (shared ? ns[LK_KNOWN_NAME] : 0);
+	double known = ns[LK_KNOWN_PLACE] + (by_name ? ns[LK_KNOWN_PATH] + ns[LK_KNOWN_NAME] : 0);
 	return sum > 0 ? known / sum : 1;
 }
 
@@ -79,8 +80,9 @@ static lk_status hold_add_run(lk_replaying *replaying, lk_ran **ran, const lk_re
 	lk_replay_step *step = step_of(replaying, rank, s);
 	step->predicted_s +=
 		share * (double)lk_lifted_step_ps(replaying->base[s], ran[rank], rank) * 1e-12;
-	step->host_known += share * share_known(times->host_ns, replaying->shared);
-	step->device_known += share * share_known(times->device_ns, false);
+	bool folds = replaying->hold_out == LK_HOLD_OPERATION;
+	step->host_known += share * share_known(times->host_ns, replaying->shared || folds);
+	step->device_known += share * share_known(times->device_ns, folds);
 	return hold_add_parts(replaying->base[s], ran[rank], rank, share, step, err);
 }
 
@@ -100,7 +102,8 @@ static int64_t hold_given(const void *context, const lk_lifted *lifted, uint32_t
 struct trial {
 	lk_replaying *r;
 	uint32_t step;
-	bool itself;            /* ranks without a table use their own times */
+	bool itself;            /* ranks without a table use their own times ... */
+	bool folds;             /* ... or each operation those of the others of its step */
 	lk_step_times **tables; /* [ranks] */
 	lk_retimed *times;      /* [ranks] */
 	lk_arena arena;         /* of the run */
@@ -117,6 +120,10 @@ static lk_status hold_run(struct trial *trial, uint32_t source, lk_error *err) {
 	lk_lifted *lifted = replaying->base[trial->step];
 	hold_forget(trial);
 	for (uint32_t i = 0; i < replaying->traces->count; i++) {
+		if (trial->folds) {
+			LK_TRY(lk_step_times_fold(&lifted->rank[i], &trial->times[i], err));
+			continue;
+		}
 		if (!trial->tables[i] && !trial->itself) continue;
 		LK_TRY(lk_step_times_predict(trial->tables[i], &lifted->rank[i],
 		                             replaying->shared ? &replaying->shared[i] : NULL, source,
@@ -278,12 +285,13 @@ lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 	return status;
 }
 
-/* ---- nothing held out ---- */
+/* ---- operations, or nothing held out ---- */
 
-/* By its own times, except shared overheads. */
+/* By its own times, except shared overheads; or each operation by the others. */
 static lk_status predict_itself(struct trial *trial, lk_error *err) {
 	lk_replaying *replaying = trial->r;
-	trial->itself = true;
+	trial->folds = replaying->hold_out == LK_HOLD_OPERATION;
+	trial->itself = !trial->folds;
 	for (uint32_t rank = 0; rank < replaying->traces->count; rank++)
 		LK_TRY(hold_begin_step(replaying, rank, trial->step, NAN, err));
 	LK_TRY(hold_run(trial, LK_NONE, err));

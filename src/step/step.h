@@ -471,6 +471,15 @@ lk_status lk_dlrm_ask(const lk_dlrm *model, const lk_dlrm_job *job, const lk_clu
  * their first repetitions nested inside; an exact simulation has every operation. */
 lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err);
 
+/* How often an operation ran, and for how long in sum. */
+typedef struct lk_op_time {
+	double count, ps;
+} lk_op_time;
+/* Add what the recorded ranks ran: `simulated` by operations of lk_step_simulated, `inside` by those
+ * of step->graph, which folded runs of layers stand for. */
+lk_status lk_step_op_times(const lk_step *step, lk_op_time *simulated, lk_op_time *inside,
+                           lk_error *err);
+
 /* By lk_dispatcher, ended by NULL: the values of --dispatcher. */
 extern const char *const lk_dispatcher_names[];
 

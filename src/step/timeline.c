@@ -12,7 +12,8 @@
 struct lk_drawing {
 	const lk_step *step;
 	lk_timeline *out;
-	uint32_t *track; /* [records * LK_STREAMS] id + 1 */
+	lk_op_time *sums[2]; /* as `name`: add operations to these instead of drawing them */
+	uint32_t *track;     /* [records * LK_STREAMS] id + 1 */
 	struct arrow {
 		uint32_t record, channel, number, slice;
 		bool send;
@@ -88,7 +89,6 @@ static lk_status timeline_add_slice(struct lk_drawing *drawing, uint32_t record,
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
 	uint32_t track = 0;
-	if (ops->kind[op] == LK_OP_WAIT) return LK_OK;
 	LK_TRY(track_of(drawing, record, ops->stream[op], &track));
 	if (!lk_push(&drawing->out->slices)) return lk_oom(drawing->err);
 	int layer = call->layer;
@@ -142,6 +142,11 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 	return LK_OK;
 }
 
+static void add_op_time(lk_op_time *sum, double times, int64_t ps) {
+	sum->count += times;
+	sum->ps += times * (double)ps;
+}
+
 /* Draw one window of an isolated run, scaled to the time that the macro operation took here.
  * `omitted`: repetitions of its call before it that were not simulated. */
 static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event,
@@ -160,11 +165,14 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 		int64_t end =
 			event->start_ps + (int64_t)((double)(sim_event->end_ps + window->shift_ps) * scale);
 		if (end > event->end_ps) end = event->end_ps;
-		size_t drawn = drawing->out->slices.count;
-		if (start < end)
-			LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
-			                          &call, sim_event->repetition + omitted, start, end));
-		if (window->times <= 1 || drawing->out->slices.count == drawn) continue;
+		if (start >= end || drawing->step->graph->ops.kind[sim_event->op] == LK_OP_WAIT) continue;
+		if (drawing->sums[1]) {
+			add_op_time(&drawing->sums[1][sim_event->op], window->times, end - start);
+			continue;
+		}
+		LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
+		                          &call, sim_event->repetition + omitted, start, end));
+		if (window->times <= 1) continue;
 		lk_last(&drawing->out->slices)->times = (uint32_t)window->times;
 		lk_last(&drawing->out->slices)->every_ps =
 			(int64_t)((double)(window->end_ps - window->begin_ps) * scale);
@@ -199,9 +207,13 @@ static lk_status timeline_draw_event(struct lk_drawing *drawing, const lk_sim_ev
 	const lk_call *call =
 		&graph->programs.at[timeline_stage_of(drawing, event->record)].calls.at[event->call];
 	if (graph->ops.kind[event->op] == LK_OP_WAIT) return LK_OK;
-	LK_TRY(timeline_add_slice(drawing, event->record, graph, event->op, call, event->repetition,
-	                          event->start_ps, event->end_ps));
-	LK_TRY(add_arrow_end(drawing, graph, event));
+	if (drawing->sums[0]) {
+		add_op_time(&drawing->sums[0][event->op], 1, event->end_ps - event->start_ps);
+	} else {
+		LK_TRY(timeline_add_slice(drawing, event->record, graph, event->op, call, event->repetition,
+		                          event->start_ps, event->end_ps));
+		LK_TRY(add_arrow_end(drawing, graph, event));
+	}
 	return graph->ops.kind[event->op] == LK_OP_MACRO ? draw_inside(drawing, event, call) : LK_OK;
 }
 
@@ -297,9 +309,21 @@ static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
 	return status;
 }
 
-static lk_status timeline_draw(struct lk_drawing *drawing) {
+static lk_status timeline_draw_events(struct lk_drawing *drawing) {
 	const lk_sim_events *events = &drawing->step->sim.events;
 	for (size_t i = 0; i < events->count; i++) LK_TRY(timeline_draw_event(drawing, &events->at[i]));
+	return LK_OK;
+}
+
+lk_status lk_step_op_times(const lk_step *step, lk_op_time *simulated, lk_op_time *inside,
+                           lk_error *err) {
+	struct lk_drawing drawing = {.step = step, .sums = {simulated, inside}, .err = err};
+	return timeline_draw_events(&drawing);
+}
+
+static lk_status timeline_draw(struct lk_drawing *drawing) {
+	const lk_sim_events *events = &drawing->step->sim.events;
+	LK_TRY(timeline_draw_events(drawing));
 	LK_TRY(draw_arrows(drawing));
 	for (uint32_t r = 0; r < drawing->step->record_count; r++) {
 		size_t count;

@@ -23,7 +23,6 @@
 #include "base/sort.h"
 #include "base/text.h"
 #include "diff/diff.h"
-#include "sim/timeline.h"
 #include "versus/versus.h"
 
 static const double NOISE = 2e-3;         /* share of a step that nobody explains */
@@ -56,92 +55,55 @@ struct search {
 
 /* ---- a predicted step ---- */
 
-/* Returns false for what is no work of the device. The shape is NULL when memory runs out. */
-static bool operation_of_slice(lk_arena *arena, const lk_timeline *timeline, const lk_slice *slice,
-                               lk_explain_operation *out) {
-	const char *category = lk_intern_text(timeline->names, slice->category),
-			   *phase = lk_intern_text(timeline->names, slice->phase);
-	unsigned kind = 0, of = 0;
-	while (kind < LK_OP_COUNT && strcmp(category, lk_op_kind_name((lk_op_kind)kind)) != 0) kind++;
-	while (of < LK_PHASES && strcmp(phase, lk_phase_name((lk_phase)of)) != 0) of++;
-	if (kind == LK_OP_COUNT || of == LK_PHASES || kind == LK_OP_WAIT) return false;
-	const double shape[] = {slice->m, slice->n, slice->k, slice->batch};
+/* The row of one operation of a graph; false for what is no work of the device. The shape is NULL
+ * when memory runs out. */
+static bool operation_of(lk_arena *arena, const lk_graph *graph, uint32_t op,
+                         lk_explain_operation *out) {
+	const lk_ops *ops = &graph->ops;
+	lk_op_kind kind = (lk_op_kind)ops->kind[op];
+	if (kind == LK_OP_MACRO || kind == LK_OP_HOST) return false;
+	const double shape[] = {ops->m[op], ops->n[op], ops->k[op], ops->batch[op]};
+	double bytes = lk_op_is_comm(kind) ? ops->bytes[op] : 0;
 	*out = (lk_explain_operation){
-		.phase = lk_operation_phase(of),
-		.part = lk_operation_part(kind, of),
-		.kind = lk_op_kind_name((lk_op_kind)kind),
-		.shape = lk_operation_shape(arena, shape, lk_op_is_comm(kind) ? slice->bytes : 0),
+		.phase = lk_operation_phase(ops->phase[op]),
+		.part = lk_operation_part(kind, ops->phase[op]),
+		.kind = lk_op_kind_name(kind),
+		.shape = lk_operation_shape(arena, shape, bytes),
 		.group = "",
 		.name = "",
 		.module = "",
-		.ranks = (int)slice->ranks,
-		.bytes = slice->bytes};
+		.ranks = lk_op_is_collective(kind) ? (int)graph->ranks.group[ops->group[op]].size : 0,
+		.bytes = bytes};
 	return true;
 }
 
-/* A timeline repeats the same work in every layer and micro-batch. Finds the row of a slice's work
- * among those lately seen: what is missed becomes a row of its own, until rows are joined. */
-enum { RECENT = 1 << 10 };
-
-struct recent {
-	const lk_slice *slice; /* NULL: none */
-	int row;
-};
-
-static bool is_same_work(const lk_slice *a, const lk_slice *b) {
-	return a->category == b->category && a->phase == b->phase && a->ranks == b->ranks &&
-	       a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
-	       a->bytes == b->bytes;
-}
-
-static struct recent *recent_of(struct recent *all, const lk_slice *slice) {
-	const double numbers[] = {slice->m, slice->n, slice->k, slice->batch, slice->bytes};
-	uint64_t hash = slice->category * 31u + slice->phase;
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		hash = hash * 1000003u + (uint64_t)numbers[i];
-	return &all[(hash * 0x9e3779b97f4a7c15u) >> 54];
-}
-
-/* Work of a timeline by phase, kind and shape: sums of durations over its ranks. */
-static lk_status operations_of(lk_arena *arena, const lk_timeline *timeline, lk_explanation *out,
+/* Work of a step by phase, kind and shape: sums of durations over its recorded ranks. */
+static lk_status operations_of(lk_arena *arena, const lk_step *step, lk_explanation *out,
                                lk_error *err) {
-	LK_VEC(lk_explain_operation) rows = {0};
-	lk_explain_rank *ranks = LK_ARRAY(arena, lk_explain_rank, timeline->tracks.count);
-	struct recent recent[RECENT] = {0};
-	if (!ranks) return lk_oom(err);
-	for (size_t i = 0; i < timeline->slices.count; i++) {
-		const lk_slice *slice = &timeline->slices.at[i];
-		double times = slice->times > 1 ? slice->times : 1;
-		struct recent *seen = recent_of(recent, slice);
-		if (!seen->slice || !is_same_work(seen->slice, slice)) {
-			lk_explain_operation row;
-			if (!operation_of_slice(arena, timeline, slice, &row)) continue;
-			if (!row.shape || !lk_push(&rows)) {
-				lk_vec_free(&rows);
-				return lk_oom(err);
-			}
-			*seen = (struct recent){slice, (int)rows.count - 1};
-			*lk_last(&rows) = row;
+	const lk_graph *const graphs[] = {lk_step_simulated(step), step->graph};
+	lk_op_time *times[2];
+	for (int g = 0; g < 2; g++) times[g] = LK_ARRAY(arena, lk_op_time, graphs[g]->ops.count);
+	lk_explain_operation *rows =
+		LK_ARRAY(arena, lk_explain_operation, graphs[0]->ops.count + graphs[1]->ops.count);
+	lk_explain_rank *ranks = LK_ARRAY(arena, lk_explain_rank, step->record_count);
+	if (!times[0] || !times[1] || !rows || !ranks) return lk_oom(err);
+	LK_TRY(lk_step_op_times(step, times[0], times[1], err));
+	int count = 0;
+	for (int g = 0; g < 2; g++)
+		for (uint32_t op = 0; op < graphs[g]->ops.count; op++) {
+			lk_explain_operation *row = &rows[count];
+			if (!(times[g][op].count > 0) || !operation_of(arena, graphs[g], op, row)) continue;
+			if (!row->shape) return lk_oom(err);
+			row->count = (uint64_t)times[g][op].count;
+			row->time_ns = row->own_ns = times[g][op].ps * 1e-3;
+			count++;
 		}
-		lk_explain_operation *row = &rows.at[seen->row];
-		row->count += (uint64_t)times;
-		row->time_ns += (double)(slice->end_ps - slice->start_ps) * 1e-3 * times;
-		row->own_ns = row->time_ns;
-	}
-	out->operation_count = lk_operations_join(rows.at, (int)rows.count);
-	lk_explain_operation *kept = LK_ARRAY(arena, lk_explain_operation, rows.count);
-	if (kept && rows.count) memcpy(kept, rows.at, rows.count * sizeof *kept);
-	lk_vec_free(&rows);
-	if (!kept) return lk_oom(err);
-	for (size_t t = 0; t < timeline->tracks.count; t++) {
-		int known = 0;
-		while (known < out->rank_count && ranks[known].rank != timeline->tracks.at[t].rank) known++;
-		if (known < out->rank_count) continue;
-		ranks[out->rank_count++] =
-			(lk_explain_rank){.rank = timeline->tracks.at[t].rank, .steps = 1};
-	}
+	for (uint32_t r = 0; r < step->record_count; r++)
+		ranks[r] = (lk_explain_rank){.rank = (int)step->record[r], .steps = 1};
+	out->rank_count = (int)step->record_count;
 	out->ranks = ranks;
-	out->operations = kept;
+	out->operation_count = lk_operations_join(rows, count);
+	out->operations = rows;
 	return LK_OK;
 }
 
@@ -194,21 +156,17 @@ static double distance_weight(const struct distance *off) {
 
 static lk_status step_off(const struct search *search, lk_arena *arena, const lk_step *step,
                           struct distance *off, lk_error *err) {
-	lk_timeline *timeline;
 	lk_explanation predicted = {.step_s = step->step_s};
 	const lk_diff_operation *rows = NULL;
 	double shares[SHARES];
 	int count = 0;
-	LK_TRY(lk_step_timeline(step, &timeline, err));
-	lk_status status = operations_of(arena, timeline, &predicted, err);
-	if (status == LK_OK)
-		status = lk_diff_pair(arena, &predicted, search->measured, &rows, &count, NULL, err);
+	LK_TRY(operations_of(arena, step, &predicted, err));
+	LK_TRY(lk_diff_pair(arena, &predicted, search->measured, &rows, &count, NULL, err));
 	shares_of_step(step, shares);
 	double step_s = search->measured->step_s;
 	off->time = (shares_off(search, shares) + HALF * sums_off(rows, count)) / step_s;
 	off->work = work_off(rows, count) / step_s;
-	lk_timeline_free(timeline);
-	return status;
+	return LK_OK;
 }
 
 /* ---- causes ---- */

@@ -39,18 +39,13 @@ static void add_operation(lk_versus_part *parts, int *count, const lk_diff_opera
 
 static void add_idle(lk_versus_part *parts, int *count, const lk_explanation *predicted,
                      const lk_explanation *measured) {
-	static const struct {
-		const char *part;
-		size_t at;
-	} idle[] = {
-		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns)},
-		{"idle: the host waited for the device", offsetof(lk_explain_rank, idle_sync_ns)},
-		{"idle: launched late", offsetof(lk_explain_rank, idle_host_ns)},
-		{"idle: other streams and ranks", offsetof(lk_explain_rank, idle_other_ns)},
-	};
-	for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
-		add_seconds(part_of(parts, count, "", idle[i].part, "", ""),
-		            lk_diff_mean_of(predicted, idle[i].at), lk_diff_mean_of(measured, idle[i].at));
+	const lk_device_part *all = lk_device_parts();
+	for (int i = LK_BUSY_PARTS; i < LK_DEVICE_PARTS; i++) {
+		double predicted_s = lk_diff_mean_of(predicted, all[i].time),
+			   measured_s = lk_diff_mean_of(measured, all[i].time);
+		if (!all[i].rare || predicted_s > 0 || measured_s > 0)
+			add_seconds(part_of(parts, count, "", all[i].name, "", ""), predicted_s, measured_s);
+	}
 }
 
 static int parts_by_delta(const void *a, const void *b) {
@@ -136,9 +131,8 @@ static lk_status find_unexpected(lk_compared_run *run, lk_error *err) {
 
 lk_status lk_versus_parts(lk_compared_run *run, const lk_explanation *measured, lk_error *err) {
 	lk_versus *out = &run->result;
-	enum { IDLE = 4 };
 	lk_versus_part *parts =
-		LK_ARRAY(&run->arena, lk_versus_part, 2 * (size_t)out->operation_count + IDLE);
+		LK_ARRAY(&run->arena, lk_versus_part, 2 * (size_t)out->operation_count + LK_DEVICE_PARTS);
 	if (!parts) return lk_oom(err);
 	for (int i = 0; i < out->operation_count; i++)
 		add_operation(parts, &out->part_count, &out->operations[i]);

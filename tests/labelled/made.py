@@ -243,6 +243,50 @@ def fp32(run, _):
     run.operation("aten::linear", "ampere_sgemm_128x128_tn", 1500)
 
 
+def amd_item(run, _):
+    def read():
+        run.launch("Memcpy DtoH (Device -> Host)", 2, cat="gpu_memcpy", call="hipMemcpyWithStream", bytes=4)
+        run.sync("hipStreamSynchronize")
+    run.inside("aten::item", lambda: run.inside("aten::_local_scalar_dense", read))
+    run.host += 300
+
+
+def grow_segments(run, _):
+    for call, us in ("cuMemCreate", 900), ("cuMemMap", 300), ("cuMemSetAccess", 500):
+        run.spend(call, us, "cuda_driver")
+
+
+def amd_fp32(run, _):
+    run.operation("aten::mm", "Cijk_Ailk_Bjlk_SB_MT128x128x16_SE_K1", 1500)
+
+
+def uneven_experts():
+    runs = [Run(rank, 4, device=HOPPER) for rank in range(4)]
+    exchange = {"Collective name": "all_to_allv", "In msg nelems": 4_000_000, "Out msg nelems": 4_000_000, "dtype": "BFloat16",
+                "Group size": 4, "Process Group Name": "1", "Process Group Ranks": "[0, 1, 2, 3]"}
+    for number in range(STEPS):
+        starts = [run.host for run in runs]
+        for layer in range(LAYERS):
+            for run in runs:
+                busiest = run.rank == (7 * layer + 3 * number) % 4
+                run.operation("aten::_grouped_mm", "cutlass_grouped_gemm_bf16", 1000 if busiest else 300)
+            arrival = max(max(run.free[7], run.host) for run in runs)
+            for run in runs:
+                start = max(run.free[7], run.free[20], run.host)
+                run.free[7] = run.launch("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 130 + arrival - start,
+                                         stream=20, after=run.free[7], **exchange)
+        for run, start in zip(runs, starts):
+            run.host = max(run.host, run.free[7])
+            run.event("user_annotation", f"ProfilerStep#{number}", start, run.host - start)
+    return runs
+
+
+def host_spends(name, us, cat="python_function", device=None, only=range(STEPS)):
+    """What the host does before a step, or before those of `only`."""
+    return lambda: steps_of(Run(device=device or HOPPER), before=lambda run, number: run.spend(name, us, cat) if number in only else None)
+
+
+HOPPER, INSTINCT = "NVIDIA H100 80GB HBM3", "AMD Instinct MI300X"
 GRAPHS, WORKERS, OVERLAP = "CUDA graphs", "num_workers", "overlap"
 MADE = {
     "loader without workers": (lambda: steps_of(Run(), before=data_loading), "data_loading", [GRAPHS]),
@@ -268,6 +312,18 @@ MADE = {
     "tokenizer in the loop": (lambda: steps_of(Run(), before=tokenizing), "input_preprocessing", [GRAPHS, WORKERS]),
     "Python between steps": (lambda: steps_of(Run(), before=logging), "host", [GRAPHS, WORKERS]),
     "fp32 products": (lambda: steps_of(Run(), layer=fp32), "slow_kernel", [GRAPHS, WORKERS]),
+    "AMD: .item() in every layer": (lambda: steps_of(Run(device=INSTINCT), layer=amd_item), "sync", [GRAPHS, WORKERS]),
+    "AMD: fp32 products": (lambda: steps_of(Run(device=INSTINCT), layer=amd_fp32), "slow_kernel", [GRAPHS, WORKERS]),
+    "segments that grow in every layer": (lambda: steps_of(Run(kernel_us=200), layer=grow_segments), "allocation", [GRAPHS]),
+    "uneven experts": (uneven_experts, "straggler|communication", [GRAPHS, WORKERS]),
+    "a dispatching loader": (host_spends("accelerate/data_loader.py(780): _fetch_batches", 7000), "data_loading", [GRAPHS]),
+    "DALI": (host_spends("nvidia/dali/plugin/pytorch.py(210): __next__", 7000), "data_loading", [GRAPHS]),
+    "images resized in the loop": (host_spends("PIL/Image.py(2050): resize", 7000), "input_preprocessing", [GRAPHS]),
+    "JAX: inputs sent": (host_spends("TfrtGpuClient::BufferFromHostBuffer", 7000, "cpu_op"), "input_preprocessing", [GRAPHS]),
+    "Triton tries kernels": (host_spends("triton/runtime/autotuner.py(138): _bench", 60000, only=[0]), "one_off", [GRAPHS, WORKERS]),
+    "recompiled in every step": (host_spends("torch/_dynamo/convert_frame.py(1100): _compile", 20000), "one_off", [GRAPHS, WORKERS]),
+    "a communicator begins": (host_spends("ncclCommInitRankConfig", 60000, "cpu_op", only=[0]), "one_off", [GRAPHS, WORKERS]),
+    "files of weights": (host_spends("safetensors/torch.py(280): save_file", 40000, only=[2]), "checkpoint", [GRAPHS, WORKERS]),
     "nothing": (lambda: steps_of(Run()), "healthy", [GRAPHS, WORKERS]),
 }
 

@@ -2,7 +2,7 @@
 #include "lockstep/replay.h"
 #include "options/rows/job_rows.h"
 
-static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
+static const char *const holds[] = {"auto", "step", "rank", "none", "operation", NULL};
 
 /* clang-format off */
 #define REQUEST    lk_replay_request
@@ -12,8 +12,9 @@ static const lk_option options[] = {
 	{GROUP("Times")
 	 CHOICE("hold-out", hold_out, holds, "WHAT",
 	 "what is predicted from the others: step (each step by the other steps of its rank), rank "
-	 "(each rank by the other ranks; of more than 16, every n-th), none (each by itself); auto: "
-	 "steps where there are several, else ranks")},
+	 "(each rank by the other ranks; of more than 16, every n-th), operation (each fifth of a "
+	 "step's operations by the others), none (each by itself); auto: steps where there are several, "
+	 "else ranks, else operations")},
 	{TEXT("overheads", overheads, "FILE",
 	 "take the host's times from a table that --overheads-out wrote, or from another trace, by "
 	 "operation")},

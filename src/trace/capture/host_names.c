@@ -97,11 +97,18 @@ static const struct host_name host_names[] = {
 	{"decode_video", HAS, LK_HOST_PREPARES, NULL},
 	{"augment", HAS, LK_HOST_PREPARES, NULL},
 	{"collate", HAS, LK_HOST_PREPARES, NULL},
+	{"BufferFromHost", HAS, LK_HOST_PREPARES, NULL}, /* JAX: inputs on their way to the device */
+	{"device_put", HAS, LK_HOST_PREPARES, NULL},
 };
 
 /* Python functions: X(beginning of the name, part of the file's path or NULL, work). */
 #define PYTHON_NAMES(X)                                       \
 	X("__next__", "utils/data/dataloader.py", LK_HOST_LOADS)  \
+	X("__next__", "nvidia/dali", LK_HOST_LOADS)               \
+	X("__next__", "grain/", LK_HOST_LOADS)                    \
+	X("__next__", "ffcv/", LK_HOST_LOADS)                     \
+	X("_fetch_batches", "data_loader", LK_HOST_LOADS)         \
+	X("__getitem__", "datasets/", LK_HOST_LOADS)              \
 	X("save", "torch/serialization.py", LK_HOST_SAVES)        \
 	X("save", "distributed/checkpoint", LK_HOST_SAVES)        \
 	X("save_checkpoint", NULL, LK_HOST_SAVES)                 \
@@ -119,6 +126,10 @@ static const struct host_name host_names[] = {
 	X("load_video", NULL, LK_HOST_PREPARES)                   \
 	X("load_audio", NULL, LK_HOST_PREPARES)                   \
 	X("pil_loader", NULL, LK_HOST_PREPARES)                   \
+	X("resize", "PIL/", LK_HOST_PREPARES)                     \
+	X("convert", "PIL/", LK_HOST_PREPARES)                    \
+	X("load", "PIL/", LK_HOST_PREPARES)                       \
+	X("load", "librosa/", LK_HOST_PREPARES)                   \
 	X("decode_", "image", LK_HOST_PREPARES)                   \
 	X("decode_", "video", LK_HOST_PREPARES)                   \
 	X("collate", NULL, LK_HOST_PREPARES)                      \

@@ -191,27 +191,42 @@ static bool times_observe(lk_step_times *times, const struct keys *keys, uint32_
 	return true;
 }
 
-lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
-                            lk_error *err) {
+/* Operations of one step in parts, each of which is predicted from the others. */
+enum { FOLDS = 5 };
+
+static uint32_t times_fold(size_t op) {
+	return (uint32_t)(lk_hash64(op + 1) % FOLDS);
+}
+
+/* Add what is not in the fold `but`. */
+static lk_status times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
+                           uint32_t but, lk_error *err) {
 	struct keyer k;
 	bool fine = keyer_begin(&k, rank) && lk_push(&times->totals);
 	if (fine) *lk_last(&times->totals) = (struct totals){.source = source};
 	for (size_t i = 0; fine && i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];
 		double *total = &lk_last(&times->totals)->ns[op->stream][op->what];
+		bool held_out = but != LK_NONE && times_fold(i) == but;
 		for (uint32_t p = op->piece_begin; fine && p < op->piece_end; p++) {
 			struct keys all = piece_keys(&k, &rank->pieces.at[p]);
-			if (rank->pieces.at[p].blocked) continue;
+			if (rank->pieces.at[p].blocked || held_out) continue;
 			*total += (double)rank->pieces.at[p].dur_ns;
 			fine = times_observe(times, &all, source, (double)rank->pieces.at[p].dur_ns);
 		}
 		if (!fine || !is_device(op)) continue;
 		struct keys all = device_keys(&k, op);
+		if (held_out) continue;
 		*total += (double)lk_lifted_own(rank, (uint32_t)i);
 		fine = times_observe(times, &all, source, (double)lk_lifted_own(rank, (uint32_t)i));
 	}
 	keyer_end(&k);
 	return fine ? LK_OK : lk_oom(err);
+}
+
+lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,
+                            lk_error *err) {
+	return times_add(times, rank, source, LK_NONE, err);
 }
 
 /* ---- prediction ---- */
@@ -386,9 +401,10 @@ static void predict_op(struct question *question, const lk_lifted_rank *rank, ui
 	out->ns[i] = llround(ns);
 }
 
-lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
-                                const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
-                                lk_error *err) {
+/* `fold`: count the times of this fold alone; LK_NONE: of all operations. */
+static lk_status times_predict(lk_step_times *times, const lk_lifted_rank *rank,
+                               const lk_shared_overheads *shared, uint32_t source, uint32_t fold,
+                               lk_retimed *out, lk_error *err) {
 	struct keyer k;
 	bool made = keyer_begin(&k, rank);
 	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
@@ -398,13 +414,47 @@ lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank
 	                     .source = source,
 	                     .strange_ns = calloc(rank->ops.count + 1, sizeof *q.strange_ns)};
 	q.fine = made && out->ns && q.strange_ns;
-	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++) predict_op(&q, rank, i, out);
+	lk_retimed uncounted = {.ns = out->ns};
+	for (uint32_t i = 0; q.fine && i < rank->ops.count; i++)
+		predict_op(&q, rank, i, fold == LK_NONE || times_fold(i) == fold ? out : &uncounted);
 	if (q.fine) conserve_strange(&q, rank, out);
 	keyer_end(&k);
 	free(q.strange_ns);
 	if (q.fine) return LK_OK;
 	lk_retimed_free(out);
 	return lk_oom(err);
+}
+
+lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
+                                const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
+                                lk_error *err) {
+	return times_predict(times, rank, shared, source, LK_NONE, out, err);
+}
+
+static lk_status predict_fold(const lk_lifted_rank *rank, uint32_t fold, lk_retimed *out,
+                              lk_error *err) {
+	lk_retimed all = {0};
+	lk_step_times *times = lk_step_times_new();
+	lk_status status = times ? times_add(times, rank, 0, fold, err) : lk_oom(err);
+	if (status == LK_OK) status = times_predict(times, rank, NULL, LK_NONE, fold, &all, err);
+	for (uint32_t i = 0; status == LK_OK && i < rank->ops.count; i++)
+		if (times_fold(i) == fold) out->ns[i] = all.ns[i];
+	for (int known = 0; known < LK_KNOWNS; known++) {
+		out->host_ns[known] += all.host_ns[known];
+		out->device_ns[known] += all.device_ns[known];
+	}
+	lk_retimed_free(&all);
+	lk_step_times_free(times);
+	return status;
+}
+
+lk_status lk_step_times_fold(const lk_lifted_rank *rank, lk_retimed *out, lk_error *err) {
+	*out = (lk_retimed){.ns = calloc(rank->ops.count + 1, sizeof *out->ns)};
+	lk_status status = out->ns ? LK_OK : lk_oom(err);
+	for (uint32_t fold = 0; fold < FOLDS && status == LK_OK; fold++)
+		status = predict_fold(rank, fold, out, err);
+	if (status != LK_OK) lk_retimed_free(out);
+	return status;
 }
 
 void lk_retimed_free(lk_retimed *retimed) {

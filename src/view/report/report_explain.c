@@ -23,32 +23,20 @@ enum {
 	MOST_ROWS = 500
 };
 
-/* What the device of a rank does with its time. */
-struct part {
-	const char *key, *label;
-	size_t field;
-};
-#define FIELD(name) offsetof(lk_explain_rank, name)
-static const struct part parts[] = {
-	{"compute", "computing", FIELD(compute_ns)},
-	{"communication", "communication, exposed", FIELD(exposed_communication_ns)},
-	{"copy", "copies, exposed", FIELD(exposed_memory_ns)},
-	{"data", "idle: data loading", FIELD(idle_data_ns)},
-	{"other", "idle: work done once", FIELD(idle_one_off_ns)},
-	{"buffers", "idle: allocation", FIELD(idle_allocation_ns)},
-	{"prep", "idle: preprocessing", FIELD(idle_preparing_ns)},
-	{"network", "idle: checkpoints", FIELD(idle_saving_ns)},
-	{"bubble", "idle: garbage collection", FIELD(idle_collecting_ns)},
-	{"tp", "idle: host computes", FIELD(idle_computing_ns)},
-	{"wait", "idle: host had waited", FIELD(idle_sync_ns)},
-	{"host", "idle: launched too late", FIELD(idle_host_ns)},
-	{"idle", "idle: gaps between kernels", FIELD(idle_other_ns)},
-};
-enum { PARTS = sizeof parts / sizeof *parts };
+/* Colours of lk_device_parts. */
+static const char *const part_keys[] = {"compute", "communication", "copy",   "data", "other",
+                                        "buffers", "network",       "bubble", "prep", "tp",
+                                        "wait",    "host",          "idle"};
+enum { PARTS = sizeof part_keys / sizeof *part_keys };
+_Static_assert(PARTS == (int)LK_DEVICE_PARTS, "each part has a colour");
+
+static void explain_put_part(lk_report *writer, int k) {
+	lk_report_part(writer, part_keys[k], lk_device_parts()[k].name);
+}
 
 static double explain_part_of(const lk_explain_rank *rank, int k) {
 	LK_ASSERT(k >= 0 && k < PARTS);
-	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
+	return (double)*(const int64_t *)(const void *)((const char *)rank + lk_device_parts()[k].time);
 }
 
 /* Share of all devices' time. */
@@ -136,7 +124,8 @@ static void explain_put_waterfall(lk_report *writer, const lk_explanation *expla
 	for (int k = 0; k < PARTS; k++) {
 		double seconds = share_of(explanation, k) * explanation->step_s;
 		sum += seconds;
-		if (seconds > 0) lk_report_fall(writer, parts[k].key, parts[k].label, seconds, NULL, false);
+		if (seconds > 0)
+			lk_report_fall(writer, part_keys[k], lk_device_parts()[k].name, seconds, NULL, false);
 	}
 	if (fabs(explanation->step_s - sum) > 0.002 * explanation->step_s)
 		lk_report_fall(writer, "bubble", "between steps", explanation->step_s - sum, NULL, false);
@@ -178,7 +167,7 @@ static lk_status explain_put_ranks(lk_report *writer, const lk_explanation *expl
 	                "a step, those that lose most first; stragglers keep the others waiting", true);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
-	for (int k = 0; k < PARTS; k++) lk_report_part(writer, parts[k].key, parts[k].label);
+	for (int k = 0; k < PARTS; k++) explain_put_part(writer, k);
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");
 	for (int i = 0; i < explanation->rank_count && i < MOST_RANKS; i++) {
@@ -206,7 +195,7 @@ static void put_steps(lk_report *writer, const lk_explanation *explanation) {
 	lk_report_panel(writer, "bars", "Step by step", "by rank, then time", false);
 	lk_json_put_text(writer, "unit", "s");
 	lk_json_array(writer, "parts");
-	for (int k = 0; k < 3; k++) lk_report_part(writer, parts[k].key, parts[k].label);
+	for (int k = 0; k < LK_BUSY_PARTS; k++) explain_put_part(writer, k);
 	lk_report_part(writer, "idle", "idle");
 	lk_json_array_end(writer);
 	lk_json_array(writer, "rows");

@@ -115,7 +115,7 @@ static const struct {
 	{"products", "gemm"},       {"attention", "attention"},
 	{"experts", "conv"},        {"memory", "memory"},
 	{"optimizer", "optimizer"}, {"communication", "comm"},
-	{"waiting", "wait"},        {"idle: launched late", "host"},
+	{"waiting", "wait"},        {"idle: launch, host launches too late", "host"},
 	{"copies", "copy"},         {"idle: data loading", "data"},
 };
 

@@ -40,12 +40,6 @@ static lk_status put_overview(const lk_explanation *explanation, FILE *out, lk_e
 
 /* ---- where the time goes ---- */
 
-struct share {
-	const char *title;
-	double ns;
-	bool rare; /* without any, it is left out */
-};
-
 /* Sums over ranks. */
 static double explain_text_total(const lk_explanation *explanation, size_t field) {
 	double sum = 0;
@@ -67,32 +61,21 @@ static void explain_text_put_step(const lk_explanation *explanation, FILE *out) 
 }
 
 static void put_shares(const lk_explanation *explanation, FILE *out) {
-	const struct share shares[] = {
-		{"compute", TOTAL(explanation, compute_ns), false},
-		{"exposed comm", TOTAL(explanation, exposed_communication_ns), false},
-		{"exposed copies", TOTAL(explanation, exposed_memory_ns), false},
-		{"idle:data", TOTAL(explanation, idle_data_ns), false},
-		{"idle:once", TOTAL(explanation, idle_one_off_ns), true},
-		{"idle:alloc", TOTAL(explanation, idle_allocation_ns), true},
-		{"idle:save", TOTAL(explanation, idle_saving_ns), true},
-		{"idle:gc", TOTAL(explanation, idle_collecting_ns), true},
-		{"idle:inputs", TOTAL(explanation, idle_preparing_ns), true},
-		{"idle:CPU", TOTAL(explanation, idle_computing_ns), true},
-		{"idle:sync", TOTAL(explanation, idle_sync_ns), false},
-		{"idle:launch", TOTAL(explanation, idle_host_ns), false},
-		{"idle:gaps", TOTAL(explanation, idle_other_ns), false},
-	};
+	const lk_device_part *parts = lk_device_parts();
+	double ns[LK_DEVICE_PARTS];
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
 	fprintf(out, "%-13s", "");
-	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-		if (shares[i].ns > 0 || !shares[i].rare)
-			fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
+	for (int i = 0; i < LK_DEVICE_PARTS; i++) {
+		ns[i] = explain_text_total(explanation, parts[i].time);
+		if (ns[i] > 0 || !parts[i].rare)
+			fprintf(out, "  %*s", (int)strlen(parts[i].title), parts[i].title);
+	}
 	fprintf(out, "\n%-13s", explanation->processors ? "share of time" : "share of GPU");
-	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-		if (shares[i].ns > 0 || !shares[i].rare)
-			fprintf(out, "  %*s", (int)strlen(shares[i].title),
-			        lk_percent(shares[i].ns / whole, text, sizeof text));
+	for (int i = 0; i < LK_DEVICE_PARTS; i++)
+		if (ns[i] > 0 || !parts[i].rare)
+			fprintf(out, "  %*s", (int)strlen(parts[i].title),
+			        lk_percent(ns[i] / whole, text, sizeof text));
 	fputc('\n', out);
 	if (comm > 0)
 		fprintf(out, "overlap: %s of communication overlapped with computation\n",

@@ -199,6 +199,8 @@ static void put_summary(const lk_replay *replay, FILE *out) {
 		        lk_percent(replay->baseline_error, baseline, sizeof baseline));
 	if (strcmp(replay->held_out, "nothing") == 0)
 		fprintf(out, "   (of steps simulated with their own times: nothing is predicted)");
+	if (strcmp(replay->held_out, "operations") == 0)
+		fprintf(out, "   (within one step: trace several, and whole steps are held out)");
 	fprintf(out, "\n");
 	if (*replay->worst_part && strcmp(replay->held_out, "steps") == 0)
 		fprintf(out, "parts    %s at most, %s\n",
