@@ -7,8 +7,7 @@
  *     poll          SGLang, --scheduler-recv-interval: iterations between two looks for requests
  *     gather        TensorRT-LLM, batch_wait_timeout_iters: those that a first prompt waits
  *     memory_share  SGLang, --mem-fraction-static; TensorRT-LLM, free_gpu_memory_fraction */
-#include <string.h>
-
+#include "base/text.h"
 #include "tables/tables_internal.h"
 
 struct serving_launch {
@@ -35,15 +34,11 @@ static const struct serving_launch launches[] = {
 	{"trtllm", "deepseek", "", LK_ARCH_HOPPER, 0, 0, 0, 0, 0, 0, 0.75},
 };
 
-static bool begins(const char *text, const char *start) {
-	return strncmp(text, start, strlen(start)) == 0;
-}
-
 static bool fits(const struct serving_launch *launch, const char *engine,
                  const lk_inference_run *run) {
 	const lk_engine *of = &run->engine;
-	return begins(engine, launch->engine) && begins(run->model, launch->model) &&
-	       begins(run->precision, launch->precision) &&
+	return lk_begins_with(engine, launch->engine) && lk_begins_with(run->model, launch->model) &&
+	       lk_begins_with(run->precision, launch->precision) &&
 	       (launch->arch == LK_ARCHES || of->cluster->node[0].device->arch == launch->arch) &&
 	       (launch->prompt == 0 || run->prompt == launch->prompt) &&
 	       (launch->response == 0 || run->response == launch->response) &&
