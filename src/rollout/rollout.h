@@ -254,9 +254,11 @@ typedef struct lk_served {
 	bool apart;              /* other GPUs compute the prompts */
 	bool equal;    /* all have exactly these lengths, so that those that began together end so */
 	double rounds; /* requests that each client sends in turn, the first ones at once; 0: no end */
+	double poll;   /* iterations between two looks for new requests; 0: each looks */
+	double gather; /* iterations without prompts until one that waits for others is computed; 0 */
 } lk_served;
 
-enum { LK_SERVING_SPANS = 6 };
+enum { LK_SERVING_SPANS = 7 };
 
 /* Iterations that a request waits for, in the mean. */
 typedef struct lk_serving {

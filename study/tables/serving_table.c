@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "io/csv.h"
 #include "model/read/read.h"
-#include "tables/tables.h"
+#include "tables/tables_internal.h"
 
 enum { SERVING_ROWS = 100000 };
 enum {
@@ -144,6 +144,7 @@ static lk_status serving_take_row(lk_arena *arena, const lk_csv *csv, const int 
 	                          .equal = equal,
 	                          .rounds = SERVING_ROUNDS};
 	run->engine.sequences = (int)fmax(1, fmin(run->served.sequences, 65536));
+	if (!equal && !apart) lk_serving_launch(lk_csv_field(csv, at[ENGINE]), run);
 	if (run->why_not) return LK_OK;
 	if (!(run->served.sequences > 0)) run->why_not = "the number of requests is not stated";
 	else if (!(run->seconds > 0)) run->why_not = "the time of a token is not stated";

@@ -1,5 +1,5 @@
-/* tables_internal.h: one row of a table of runs, as read from its text for its job. Private to
- * runs*.c. */
+/* tables_internal.h: shared by files of this room: one row of a table of runs, as read from its text
+ * for its job (runs*.c); how a benchmark launches the engines of its table (serving*.c). */
 #ifndef LK_TABLES_TABLES_INTERNAL_H
 #define LK_TABLES_TABLES_INTERNAL_H
 
@@ -23,5 +23,9 @@ typedef struct lk_run_row {
 /* runs_job.c: fill job and cluster of a run whose texts are set, or `refused`. Fails only when out
  * of memory. */
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err);
+
+/* serving_launch.c: what the benchmark's scripts set for a row of `engine`, in the words of the
+ * table. */
+void lk_serving_launch(const char *engine, lk_inference_run *run);
 
 #endif

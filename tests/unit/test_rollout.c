@@ -621,6 +621,38 @@ static void prompts_of_served_requests(void **state) {
 	assert_true(over_first > full_first + 0.9 * 1000 * full);
 }
 
+/* A request waits for half of the iterations between two looks, or for as many as the first of a
+ * group waits, less where others join it; what comes meanwhile is computed with it. */
+static void held_requests(void **state) {
+	(void)state;
+	lk_served served = {.sequences = 1, .prompt = 1024, .response = 4096};
+	double token, first, polled, gathered;
+	serving_of("sglang", &served, &token, &first);
+	served.poll = 30;
+	serving_of("sglang", &served, &token, &polled);
+	near(polled - first, 15 * token, 0.01); /* alone: iterations without prompts */
+	served.poll = 0, served.gather = 20;
+	serving_of("tensorrt-llm", &served, &token, &gathered);
+	served.gather = 0;
+	serving_of("tensorrt-llm", &served, &token, &first);
+	near(gathered - first, 20 * token, 0.01);
+	/* 64 clients send one every 16 iterations; together they wait less, and are longer computed */
+	served.sequences = 64, served.response = 1024;
+	serving_of("tensorrt-llm", &served, &token, &first);
+	served.gather = 80;
+	lk_serving spans = serving_of("tensorrt-llm", &served, &token, &gathered);
+	double held = spans.first[spans.firsts - 1].count,
+		   group = spans.token[1].prompt / served.prompt;
+	assert_true(group > 4 && group < 6);
+	near(held, 80 * (1 + (group - 1) / 2) / group, 1e-9);
+	assert_true(gathered > first + 40 * token);
+	served.apart = true;
+	serving_of("tensorrt-llm", &served, &token, &gathered);
+	served.gather = 0;
+	serving_of("tensorrt-llm", &served, &token, &first);
+	near(gathered, first, 1e-12); /* prompts are computed elsewhere */
+}
+
 /* An indexer's network attends to the keys chosen, and reads all others' keys of the indexer. */
 static void chosen_keys(void **state) {
 	(void)state;
@@ -765,6 +797,7 @@ int main(void) {
 		cmocka_unit_test(terms_are_the_simulation),
 		cmocka_unit_test(tokens_of_served_requests),
 		cmocka_unit_test(prompts_of_served_requests),
+		cmocka_unit_test(held_requests),
 		cmocka_unit_test(chosen_keys),
 		cmocka_unit_test(norms_behind_reductions),
 		cmocka_unit_test(copies_to_experts),
