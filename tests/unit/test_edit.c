@@ -499,7 +499,8 @@ static void formats_change_operands(void **state) {
 	int products = of_kind(&edit, LK_OP_GEMM).count;
 	double bytes = of_kind(&edit, LK_OP_GEMM).bytes,
 		   reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes;
-	ok(lk_edit_dtype(&edit, LK_FP8, &err), &err);
+	lk_conversion how = {.stored = 2, .operand = 1, .norms = true};
+	ok(lk_edit_dtype(&edit, LK_FP8, &how, &err), &err);
 	/* Two operands of 4096^2 each are read in one byte less; every product has its conversion. */
 	assert_true(bytes - of_kind(&edit, LK_OP_GEMM).bytes == products * 2 * 4096.0 * 4096);
 	assert_int_equal(of_kind(&edit, LK_OP_ELEMENTWISE).count, products);
@@ -507,7 +508,7 @@ static void formats_change_operands(void **state) {
 	sound(&edit);
 	lk_edit_free(&edit);
 	edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
-	ok(lk_edit_dtype(&edit, LK_FP32, &err), &err);
+	ok(lk_edit_dtype(&edit, LK_FP32, &how, &err), &err);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == 2 * reduced);
 	lk_edit_free(&edit);
 }

@@ -35,6 +35,7 @@ struct shape {
 	int gpus, tp, pp, gbs, mbs;
 	lk_sharding sharding;
 	lk_dtype dtype;
+	const char *stack; /* NULL: Megatron's */
 };
 
 static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
@@ -61,6 +62,7 @@ static void predict(struct lk_fixture *fixture, const struct shape *shape) {
 		.lm_head = true,
 		.moe_every = 1,
 	};
+	if (shape->stack) lk_copy(fixture->job.stack, sizeof fixture->job.stack, shape->stack);
 	fixture->job.gpus = shape->gpus;
 	fixture->job.tp = shape->tp;
 	fixture->job.pp = shape->pp;
@@ -262,6 +264,28 @@ static void other_formats_as_predicted(void **state) {
 	agrees("dtype=fp8", &usual, &to, 1e-12);
 	to.dtype = LK_FP16;
 	agrees("dtype=fp16", &usual, &to, 1e-12);
+}
+
+/* Recipes differ in which passes cast: whether norms write operands, whether largest values are
+ * looked for, whether weights are cast in every pass. */
+static void other_recipes_as_predicted(void **state) {
+	(void)state;
+	const struct shape shapes[] = {
+		{"h100-sxm", 16, 1, 1, 32, 1, LK_SHARD_ZERO3, LK_BF16, "torchtitan"},
+		{"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO3, LK_BF16, "torchtitan"},
+		{"b200", 16, 1, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL},
+		{"b200", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL},
+	};
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		struct shape to = shapes[i];
+		to.dtype = LK_FP8;
+		agrees("dtype=fp8", &shapes[i], &to, 1e-12);
+		if (shapes[i].stack) continue;
+		to.dtype = LK_MXFP8;
+		agrees("dtype=mxfp8", &shapes[i], &to, 1e-12);
+		to.dtype = LK_NVFP4;
+		agrees("dtype=nvfp4", &shapes[i], &to, 1e-12);
+	}
 }
 
 /* ---- order and direction ---- */
@@ -547,6 +571,7 @@ int main(void) {
 		cmocka_unit_test(more_ranks_as_predicted),
 		cmocka_unit_test(larger_batches_as_predicted),
 		cmocka_unit_test(other_formats_as_predicted),
+		cmocka_unit_test(other_recipes_as_predicted),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(faster_is_never_slower),
 		cmocka_unit_test(measured_times_scale_by_the_models),

@@ -14,6 +14,7 @@ static const struct scan_kind {
 	[LK_SCAN_MAMBA2] = {"mamba2_scan", LK_STATE_MAMBA_SCAN},
 	[LK_SCAN_GDN] = {"gdn_scan", LK_STATE_DELTA_SCAN},
 	[LK_SCAN_KDA] = {"kda_scan", LK_STATE_DELTA_SCAN},
+	[LK_SCAN_CONVOLUTION] = {"mamba2_convolution", LK_STATE_CONVOLUTION},
 };
 
 static bool scan_find(const lk_device *device, const struct scan_kind *kind, lk_law_fit *out) {

@@ -160,27 +160,45 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 	return false;
 }
 
-/* Rows are read in 16 bits and written twice in the format, plain and transposed for the weight
- * gradient, as in lk_build_quantize. Waits for what its product waits for. */
-static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
-	lk_op product = lk_rewrite_op(rewrite, block, i);
+struct conversion {
+	lk_dtype dtype;
+	const lk_conversion *how;
+	const struct rows *rows;
+};
+
+/* A pass over memory that waits for what its product waits for. */
+static void put_pass(lk_rewrite *rewrite, const lk_op *product, const char *name, double bytes) {
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
-	            .stream = product.stream,
-	            .phase = product.phase,
-	            .dtype = product.dtype,
-	            .join = product.join,
-	            .name = "quantize",
-	            .deps = product.deps,
-	            .dep_count = product.dep_count};
-	op.bytes = fmax(product.batch, 1) * product.m * product.k *
-	           (shape_stored(dtype) + 2 * lk_dtype_bytes(dtype));
+	            .stream = product->stream,
+	            .phase = product->phase,
+	            .dtype = product->dtype,
+	            .join = product->join,
+	            .name = name,
+	            .deps = product->deps,
+	            .dep_count = product->dep_count,
+	            .bytes = bytes};
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
-struct conversion {
-	lk_dtype dtype;
-	const struct rows *rows;
-};
+/* Of `share` of a product's rows, as in lk_build_quantize. */
+static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, double share) {
+	const struct conversion *conversion = rewrite->context;
+	lk_op product = lk_rewrite_op(rewrite, block, i);
+	lk_conversion_pass pass[LK_CONVERSION_PASSES];
+	int passes = lk_conversion_passes(conversion->how, pass);
+	double elements = share * fmax(product.batch, 1) * product.m * product.k;
+	for (int p = 0; p < passes; p++)
+		put_pass(rewrite, &product, pass[p].name, elements * pass[p].bytes);
+}
+
+/* The weight of an input's gradient, where weights are cast in every pass. */
+static void put_weight(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
+	const struct conversion *conversion = rewrite->context;
+	lk_op product = lk_rewrite_op(rewrite, block, i);
+	double bytes = lk_conversion_weight_bytes(conversion->how);
+	if (bytes > 0 && product.kind == LK_OP_GEMM && product.phase == LK_PHASE_BACKWARD)
+		put_pass(rewrite, &product, "quantize_weight", product.k * product.n * bytes);
+}
 
 static bool product_waits_for(const lk_graph *graph, const lk_block *block, uint32_t product,
                               uint32_t i) {
@@ -203,10 +221,19 @@ static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, u
 	return at;
 }
 
-static bool product_converts(const lk_graph *graph, const lk_block *block, uint32_t i,
+static bool product_converts(const lk_graph *graph, uint32_t i,
                              const struct rows *rows) {
 	return lk_op_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
-	       !sums_tokens(graph, i, rows) && !behind_norm(graph, block, i);
+	       !sums_tokens(graph, i, rows);
+}
+
+/* A norm's output is cast where it is, before tensor parallelism gathers it. */
+static double norm_share(const lk_graph *graph, uint32_t norm, uint32_t product) {
+	const lk_ops *ops = &graph->ops;
+	for (uint32_t i = norm; i < product; i++)
+		if (ops->kind[i] == LK_OP_ALLGATHER && ops->group[i] == LK_GROUP_TP)
+			return 1. / fmax(1, graph->ranks.group[LK_GROUP_TP].size);
+	return 1;
 }
 
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
@@ -216,19 +243,26 @@ static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t next = i; /* what follows the communication from here on */
 		while (next < block->end && lk_op_is_comm(graph->ops.kind[next])) next++;
-		if (narrow && next < block->end && product_converts(graph, block, next, conversion->rows) &&
-		    conversion_place(graph, block, next) == i)
-			put_conversion(rewrite, block, next, conversion->dtype);
+		bool converts =
+			narrow && next < block->end && product_converts(graph, next, conversion->rows);
+		bool normed = converts && behind_norm(graph, block, next);
+		if (normed && !conversion->how->norms && i > block->begin &&
+		    graph->ops.kind[i - 1] == LK_OP_NORM)
+			put_conversion(rewrite, block, next, norm_share(graph, i, next));
+		if (converts && !normed && conversion_place(graph, block, next) == i)
+			put_conversion(rewrite, block, next, 1);
+		if (converts && next == i) put_weight(rewrite, block, i);
 		lk_rewrite_copy(rewrite, block, i);
 	}
 }
 
-static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, const lk_conversion *how,
+                                 lk_error *err) {
 	struct rows r;
 	find_rows(edit->graph, &r);
-	return dtype >= LK_FP8
-	           ? lk_edit_rewrite(edit, convert_block, NULL, &(struct conversion){dtype, &r}, err)
-	           : LK_OK;
+	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL,
+	                                         &(struct conversion){dtype, how, &r}, err)
+	                       : LK_OK;
 }
 
 static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
@@ -257,8 +291,8 @@ static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
 	}
 }
 
-lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
-	LK_TRY(add_conversions(edit, dtype, err));
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, const lk_conversion *how, lk_error *err) {
+	LK_TRY(add_conversions(edit, dtype, how, err));
 	lk_graph *graph = edit->graph;
 	edit->changed = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {
