@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "whatif/whatif.h"
 #include "base/stats.h"
 #include "base/units.h"
@@ -38,7 +39,7 @@ struct shape {
 	const char *stack; /* NULL: Megatron's */
 };
 
-static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
+static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL};
 
 /* A job predicted the usual way: the other way to every answer. */
 static void predict(struct lk_fixture *fixture, const struct shape *shape) {
@@ -139,8 +140,8 @@ static void measure(struct lk_fixture *fixture, double times) {
 static void the_base_is_the_prediction(void **state) {
 	(void)state;
 	const struct shape shapes[] = {usual,
-	                               {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
-	                               {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
+	                               {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16, NULL},
+	                               {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16, NULL}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		struct lk_fixture f;
 		begin(&f, &shapes[i]);
@@ -235,7 +236,7 @@ static void more_ranks_as_predicted(void **state) {
 	const lk_sharding sharding[] = {LK_SHARD_NONE, LK_SHARD_ZERO1, LK_SHARD_ZERO3};
 	for (int i = 0; i < 3; i++)
 		for (int pp = 1; pp <= 2; pp++) {
-			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16}, to = from;
+			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16, NULL}, to = from;
 			if (pp > 1 && sharding[i] == LK_SHARD_ZERO3) continue;
 			to.gpus *= 4;
 			to.gbs *= 4;
@@ -244,8 +245,8 @@ static void more_ranks_as_predicted(void **state) {
 			to.gbs = 16;
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
-	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
-					   whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
+	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16, NULL},
+					   whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16, NULL};
 	agrees("scale=8", &part, &whole, 1e-12); /* part of a node grows to usual nodes */
 }
 
@@ -321,7 +322,7 @@ static void order_does_not_matter(void **state) {
 
 static void faster_is_never_slower(void **state) {
 	(void)state;
-	const struct shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16}};
+	const struct shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16, NULL}};
 	for (size_t i = 0; i < 2; i++) {
 		struct lk_fixture f;
 		predict(&f, &shapes[i]);

@@ -132,14 +132,6 @@ static lk_dtype block_format(const lk_graph *graph, const lk_block *block, lk_dt
 	return end && dtype >= LK_FP8 ? LK_BF16 : dtype;
 }
 
-/* Bytes an element of rows that tensor parallelism gathers for a product: they are cast before, and
- * where factors of blocks differ between rows and columns, both copies of a gradient travel. */
-static double gathered_bytes(const lk_ops *ops, uint32_t i, lk_dtype dtype) {
-	bool both = dtype == LK_MXFP8 || dtype == LK_NVFP4;
-	bool gradient = ops->phase[i] == LK_PHASE_BACKWARD && ops->flags[i] & LK_OP_OVERLAPPED;
-	return lk_dtype_bytes(dtype) * (both && gradient ? 2 : 1);
-}
-
 static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	lk_ops *ops = &edit->graph->ops;
 	lk_dtype old = (lk_dtype)ops->dtype[i];
@@ -221,8 +213,7 @@ static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, u
 	return at;
 }
 
-static bool product_converts(const lk_graph *graph, uint32_t i,
-                             const struct rows *rows) {
+static bool product_converts(const lk_graph *graph, uint32_t i, const struct rows *rows) {
 	return lk_op_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
 	       !sums_tokens(graph, i, rows);
 }
@@ -246,8 +237,7 @@ static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 		bool converts =
 			narrow && next < block->end && product_converts(graph, next, conversion->rows);
 		bool normed = converts && behind_norm(graph, block, next);
-		if (normed && !conversion->how->norms && i > block->begin &&
-		    graph->ops.kind[i - 1] == LK_OP_NORM)
+		if (normed && !conversion->how->norms && !lk_op_is_comm(graph->ops.kind[i - 1]))
 			put_conversion(rewrite, block, next, norm_share(graph, i, next));
 		if (converts && !normed && conversion_place(graph, block, next) == i)
 			put_conversion(rewrite, block, next, 1);
@@ -263,6 +253,20 @@ static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, const lk_convers
 	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL,
 	                                         &(struct conversion){dtype, how, &r}, err)
 	                       : LK_OK;
+}
+
+/* Bytes an element of rows that tensor parallelism gathers for a product: they are cast before, and
+ * where factors of blocks differ between rows and columns, both copies of a gradient travel. What
+ * is gathered beside the next product is the input of the weight's gradient. */
+static double gathered_bytes(const lk_graph *graph, const lk_block *block, uint32_t i,
+                             lk_dtype dtype) {
+	const lk_ops *ops = &graph->ops;
+	bool both = dtype == LK_MXFP8 || dtype == LK_NVFP4;
+	uint32_t next = i + 1;
+	while (next < block->end && lk_op_is_comm(ops->kind[next])) next++;
+	bool gradient = ops->phase[i] == LK_PHASE_BACKWARD && next < block->end &&
+	                product_waits_for(graph, block, next, i);
+	return lk_dtype_bytes(dtype) * (both && gradient ? 2 : 1);
 }
 
 static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
@@ -282,7 +286,7 @@ static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
 		if (dtype < LK_FP8 && (lk_op_is_attention(kind) || shape_streams(kind)))
 			ops->dtype[i] = (uint8_t)dtype;
 		if (kind == LK_OP_ALLGATHER && ops->group[i] == LK_GROUP_TP)
-			factor = gathered_bytes(ops, i, dtype) / gathered_bytes(ops, i, old);
+			factor = gathered_bytes(graph, block, i, dtype) / gathered_bytes(graph, block, i, old);
 		if (factor == 1 ||
 		    !(lk_op_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
 			continue;
