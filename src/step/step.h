@@ -6,7 +6,6 @@
 #include "cost/calibration/calibration.h"
 #include "cost/cost.h"
 #include "lockstep/predict.h"
-#include "graph/conversion.h"
 #include "model/layout/job.h"
 #include "model/dlrm/dlrm_build.h"
 #include "model/read/read.h"
@@ -331,8 +330,8 @@ void lk_profile_constants(const lk_job *job, lk_constants *out);
 lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
                       lk_dtype dtype);
 /* How its software casts operands that are stored in 16 bits. */
-lk_conversion lk_profile_conversion(const lk_graph *graph, const char *stack, const char *release,
-                                    lk_dtype dtype);
+struct lk_conversion lk_profile_conversion(const lk_graph *graph, const char *stack,
+                                           const char *release, lk_dtype dtype);
 
 /* The constants and switches that price a graph's operations: those of its own software, unless
  * `stack` and `release` (not NULL) override them. A graph without software uses
