@@ -187,12 +187,7 @@ typedef struct lk_op {
 
 /* The kernels of SCAN: Mamba-2, gated delta net, Kimi delta attention, and the short causal
  * convolution before them. */
-typedef enum lk_scan {
-	LK_SCAN_MAMBA2,
-	LK_SCAN_GDN,
-	LK_SCAN_KDA,
-	LK_SCAN_CONVOLUTION
-} lk_scan;
+typedef enum lk_scan { LK_SCAN_MAMBA2, LK_SCAN_GDN, LK_SCAN_KDA, LK_SCAN_CONVOLUTION } lk_scan;
 
 enum {
 	LK_OP_CAUSAL = 1,    /* attention: half of the scores */

@@ -236,7 +236,8 @@ static void more_ranks_as_predicted(void **state) {
 	const lk_sharding sharding[] = {LK_SHARD_NONE, LK_SHARD_ZERO1, LK_SHARD_ZERO3};
 	for (int i = 0; i < 3; i++)
 		for (int pp = 1; pp <= 2; pp++) {
-			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16, NULL}, to = from;
+			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16, NULL},
+						 to = from;
 			if (pp > 1 && sharding[i] == LK_SHARD_ZERO3) continue;
 			to.gpus *= 4;
 			to.gbs *= 4;
@@ -322,7 +323,8 @@ static void order_does_not_matter(void **state) {
 
 static void faster_is_never_slower(void **state) {
 	(void)state;
-	const struct shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16, NULL}};
+	const struct shape shapes[] = {usual,
+	                               {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16, NULL}};
 	for (size_t i = 0; i < 2; i++) {
 		struct lk_fixture f;
 		predict(&f, &shapes[i]);

@@ -57,6 +57,7 @@ void lk_cost_scan(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	seconds = fmax(seconds, site->constants->kernel_floor_s);
 	lk_cost_set(out, seconds);
 	out->sm = 1;
-	out->compute = ops->flops[op] > 0 ? .5f : .2f; /* of the convolution as of other passes (memory.c) */
+	out->compute =
+		ops->flops[op] > 0 ? .5f : .2f; /* of the convolution as of other passes (memory.c) */
 	out->memory = (float)fmin(1, ops->bytes[op] / site->node->device->memory_rate / seconds);
 }
