@@ -185,8 +185,9 @@ typedef struct lk_op {
 	uint32_t dep_count;
 } lk_op;
 
-/* The kernels of SCAN: Mamba-2, gated delta net, Kimi delta attention. */
-typedef enum lk_scan { LK_SCAN_MAMBA2, LK_SCAN_GDN, LK_SCAN_KDA } lk_scan;
+/* The kernels of SCAN: Mamba-2, gated delta net, Kimi delta attention, and the short causal
+ * convolution before them. */
+typedef enum lk_scan { LK_SCAN_MAMBA2, LK_SCAN_GDN, LK_SCAN_KDA, LK_SCAN_CONVOLUTION } lk_scan;
 
 enum {
 	LK_OP_CAUSAL = 1,    /* attention: half of the scores */

@@ -11,6 +11,9 @@ typedef enum lk_state_kernel {
 	LK_STATE_MHC_POST,
 } lk_state_kernel;
 
+/* Tokens of a thread block of causal-conv1d's CUDA kernel, which has one per channel. */
+enum { LK_CONVOLUTION_CHUNK = 512 };
+
 /* One kernel of a layer with a state. Mamba-2: value_dim is the head's, key_dim the state's,
  * key_heads its groups. */
 typedef struct lk_state_layer {

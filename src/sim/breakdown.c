@@ -40,9 +40,12 @@ lk_part lk_part_of_kind(unsigned kind) {
 	}
 }
 
-static lk_part part_of_kind(unsigned kind, unsigned phase) {
-	if (phase == LK_PHASE_OPTIMIZER && kind == LK_OP_GEMM) return LK_PART_OPTIMIZER;
-	return lk_part_of_kind(kind);
+static lk_part part_of_op(const lk_ops *ops, uint32_t op) {
+	unsigned kind = ops->kind[op];
+	if (ops->phase[op] == LK_PHASE_OPTIMIZER && kind == LK_OP_GEMM) return LK_PART_OPTIMIZER;
+	/* a scan without products is the convolution before it, a pass over memory */
+	bool scans = kind == LK_OP_SCAN || kind == LK_OP_SCAN_BWD;
+	return scans && ops->flops[op] == 0 ? LK_PART_MEMORY : lk_part_of_kind(kind);
 }
 
 static lk_part part_of_stream(unsigned stream) {
@@ -88,7 +91,7 @@ static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk
 		return lk_intervals_add(&activity->host, event->start_ps, event->end_ps);
 	if (kind == LK_OP_WAIT) return true;
 	if (kind != LK_OP_MACRO)
-		out->exposed_s[part_of_kind(kind, graph->ops.phase[event->op])] +=
+		out->exposed_s[part_of_op(&graph->ops, event->op)] +=
 			(double)(event->end_ps - event->start_ps) / LK_PS_PER_S;
 	return lk_intervals_add(&activity->busy, event->start_ps, event->end_ps);
 }

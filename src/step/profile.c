@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "model/build/build.h"
 
 /* Runs of the job's codebase. */
 const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, const lk_job *job) {
@@ -91,6 +92,13 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 	for (uint32_t i = 0; i < graph->ops.count; i++)
 		if (graph->ops.kind[i] == LK_OP_GROUPED_GEMM) job.model.experts = 1;
 	return job;
+}
+
+lk_conversion lk_profile_conversion(const lk_graph *graph, const char *stack, const char *release,
+                                    lk_dtype dtype) {
+	lk_job job = lk_profile_job(graph, stack, release, dtype);
+	job.fp8_recipe = lk_job_fp8_recipe(&job);
+	return lk_build_conversion(&job, lk_dtype_bytes(LK_BF16));
 }
 
 const char *lk_profile_move(lk_graph *graph, const char *stack, const char *release,

@@ -329,6 +329,9 @@ void lk_profile_constants(const lk_job *job, lk_constants *out);
 /* The job that a graph states: software, format, whether it has experts. */
 lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
                       lk_dtype dtype);
+/* How its software casts operands that are stored in 16 bits. */
+struct lk_conversion lk_profile_conversion(const lk_graph *graph, const char *stack,
+                                           const char *release, lk_dtype dtype);
 
 /* The constants and switches that price a graph's operations: those of its own software, unless
  * `stack` and `release` (not NULL) override them. A graph without software uses

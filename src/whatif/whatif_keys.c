@@ -138,7 +138,10 @@ static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *
 		return lk_not_understood("dtype", value,
 		                         "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
 	if (dtype == scenario->dtype) return LK_OK;
-	LK_TRY(lk_edit_dtype(&scenario->edit, dtype, err));
+	const lk_whatif_site *site = scenario->site;
+	lk_conversion how =
+		lk_profile_conversion(scenario->edit.graph, site->stack, site->release, dtype);
+	LK_TRY(lk_edit_dtype(&scenario->edit, dtype, &how, err));
 	scenario->dtype = dtype;
 	return LK_OK;
 }

@@ -175,8 +175,8 @@ static lk_status complete_state(struct reader *reader, lk_kernel_row *row, lk_er
 	layer.kernel = known->what;
 	row->series.kind = known->kind;
 	if (layer.kernel == LK_STATE_CONVOLUTION) {
-		/* CUDA's kernel has a thread block per channel, Triton's one per few tokens */
-		layer.chunk = strcmp(row->series.library, "trtllm") == 0 ? 512 : 8;
+		/* others run Triton's kernel, which has a thread block for few tokens */
+		layer.chunk = strcmp(row->series.library, "trtllm") == 0 ? LK_CONVOLUTION_CHUNK : 8;
 		layer.channels = convolved(row, &layer);
 	}
 	lk_state_amounts(&layer, &row->call);

@@ -252,11 +252,13 @@ static void count_layer(const lk_graph *graph, int least, const char *who) {
 		fail_msg("%s: a layer has only %u + %u operations", who, forward, backward);
 }
 
-/* Every layer once for every micro-batch; an encoder-decoder's decoder layers attend twice. */
+/* Every layer once for every micro-batch; an encoder-decoder's decoder layers attend twice, and the
+ * layer of a prediction module is like the last one. */
 static void count_attention(const lk_graph *graph, const lk_job *job, const char *who) {
 	const lk_model *model = &job->model;
 	if (job->attn_kernel != LK_KERNEL_FLASH || model->network == LK_NET_CONV) return;
-	int attending = 2 * model->decoder_layers + model->mtp_layers;
+	bool last = lk_model_layer(model, model->layers - 1).mixers & LK_MIXER_ATTENTION;
+	int attending = 2 * model->decoder_layers + (last ? model->mtp_layers : 0);
 	for (int i = 0; i < model->layers; i++)
 		attending += lk_model_layer(model, i).mixers & LK_MIXER_ATTENTION;
 	int seeing = model->tower.layers; /* forward alone where it is frozen */

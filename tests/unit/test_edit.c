@@ -499,7 +499,8 @@ static void formats_change_operands(void **state) {
 	int products = of_kind(&edit, LK_OP_GEMM).count;
 	double bytes = of_kind(&edit, LK_OP_GEMM).bytes,
 		   reduced = of_kind(&edit, LK_OP_ALLREDUCE).bytes;
-	ok(lk_edit_dtype(&edit, LK_FP8, &err), &err);
+	lk_conversion how = {.stored = 2, .operand = 1, .norms = true};
+	ok(lk_edit_dtype(&edit, LK_FP8, &how, &err), &err);
 	/* Two operands of 4096^2 each are read in one byte less; every product has its conversion. */
 	assert_true(bytes - of_kind(&edit, LK_OP_GEMM).bytes == products * 2 * 4096.0 * 4096);
 	assert_int_equal(of_kind(&edit, LK_OP_ELEMENTWISE).count, products);
@@ -507,8 +508,41 @@ static void formats_change_operands(void **state) {
 	sound(&edit);
 	lk_edit_free(&edit);
 	edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
-	ok(lk_edit_dtype(&edit, LK_FP32, &err), &err);
+	ok(lk_edit_dtype(&edit, LK_FP32, &how, &err), &err);
 	assert_true(of_kind(&edit, LK_OP_ALLREDUCE).bytes == 2 * reduced);
+	lk_edit_free(&edit);
+}
+
+/* Bytes an element as torchao's roofline_utils.py counts them for a weight, 8 with a tensor's factor
+ * and 10 with those of rows; an operand is read once more for each largest value. */
+static void recipes_cast_as_published(void **state) {
+	(void)state;
+	lk_conversion how = {.stored = 2, .operand = 1, .largest = 1, .weights = true};
+	lk_conversion_pass pass[LK_CONVERSION_PASSES];
+	assert_true(lk_conversion_weight_bytes(&how) == 8);
+	assert_int_equal(lk_conversion_passes(&how, pass), 2);
+	assert_true(pass[0].bytes + pass[1].bytes == 2 + 4);
+	how.rows = true;
+	assert_true(lk_conversion_weight_bytes(&how) == 10);
+	assert_int_equal(lk_conversion_passes(&how, pass), 2);
+	assert_true(pass[0].bytes + pass[1].bytes == 5 + 3);
+	how = (lk_conversion){.stored = 2, .operand = 2, .weights = true};
+	assert_int_equal(lk_conversion_passes(&how, pass), 0);
+	assert_true(lk_conversion_weight_bytes(&how) == 0);
+
+	/* every backward product of the graph that takes a gradient of the input casts its weight */
+	lk_edit edit = edited(&(struct shape){.layers = 2, .bytes = 1e7}, 1);
+	lk_error err = {0};
+	how = (lk_conversion){.stored = 2, .operand = 1, .norms = true, .weights = true};
+	int products = 0, casts = 0;
+	const lk_ops *ops = &edit.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++)
+		products += ops->kind[i] == LK_OP_GEMM && ops->phase[i] == LK_PHASE_BACKWARD;
+	ok(lk_edit_dtype(&edit, LK_FP8, &how, &err), &err);
+	ops = &edit.graph->ops;
+	for (uint32_t i = 0; i < ops->count; i++)
+		casts += strcmp(lk_intern_text(edit.graph->names, ops->name[i]), "quantize_weight") == 0;
+	assert_int_equal(casts, products);
 	lk_edit_free(&edit);
 }
 
@@ -531,6 +565,7 @@ int main(void) {
 		cmocka_unit_test(no_gradients_no_copies),
 		cmocka_unit_test(batches_grow_tokens),
 		cmocka_unit_test(formats_change_operands),
+		cmocka_unit_test(recipes_cast_as_published),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "whatif/whatif.h"
 #include "base/stats.h"
 #include "base/units.h"
@@ -35,9 +36,10 @@ struct shape {
 	int gpus, tp, pp, gbs, mbs;
 	lk_sharding sharding;
 	lk_dtype dtype;
+	const char *stack; /* NULL: Megatron's */
 };
 
-static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16};
+static const struct shape usual = {"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL};
 
 /* A job predicted the usual way: the other way to every answer. */
 static void predict(struct lk_fixture *fixture, const struct shape *shape) {
@@ -61,6 +63,7 @@ static void predict(struct lk_fixture *fixture, const struct shape *shape) {
 		.lm_head = true,
 		.moe_every = 1,
 	};
+	if (shape->stack) lk_copy(fixture->job.stack, sizeof fixture->job.stack, shape->stack);
 	fixture->job.gpus = shape->gpus;
 	fixture->job.tp = shape->tp;
 	fixture->job.pp = shape->pp;
@@ -137,8 +140,8 @@ static void measure(struct lk_fixture *fixture, double times) {
 static void the_base_is_the_prediction(void **state) {
 	(void)state;
 	const struct shape shapes[] = {usual,
-	                               {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16},
-	                               {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16}};
+	                               {"h100-sxm", 8, 2, 2, 32, 1, LK_SHARD_NONE, LK_BF16, NULL},
+	                               {"a100-sxm-80", 8, 1, 1, 16, 2, LK_SHARD_ZERO3, LK_BF16, NULL}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
 		struct lk_fixture f;
 		begin(&f, &shapes[i]);
@@ -233,7 +236,8 @@ static void more_ranks_as_predicted(void **state) {
 	const lk_sharding sharding[] = {LK_SHARD_NONE, LK_SHARD_ZERO1, LK_SHARD_ZERO3};
 	for (int i = 0; i < 3; i++)
 		for (int pp = 1; pp <= 2; pp++) {
-			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16}, to = from;
+			struct shape from = {"h100-sxm", 16, 2, pp, 32, 1, sharding[i], LK_BF16, NULL},
+						 to = from;
 			if (pp > 1 && sharding[i] == LK_SHARD_ZERO3) continue;
 			to.gpus *= 4;
 			to.gbs *= 4;
@@ -242,8 +246,8 @@ static void more_ranks_as_predicted(void **state) {
 			to.gbs = 16;
 			agrees("gpus=8", &from, &to, 1e-12);
 		}
-	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16},
-					   whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16};
+	const struct shape part = {"h100-sxm", 4, 1, 1, 8, 1, LK_SHARD_NONE, LK_BF16, NULL},
+					   whole = {"h100-sxm", 32, 1, 1, 64, 1, LK_SHARD_NONE, LK_BF16, NULL};
 	agrees("scale=8", &part, &whole, 1e-12); /* part of a node grows to usual nodes */
 }
 
@@ -262,6 +266,28 @@ static void other_formats_as_predicted(void **state) {
 	agrees("dtype=fp8", &usual, &to, 1e-12);
 	to.dtype = LK_FP16;
 	agrees("dtype=fp16", &usual, &to, 1e-12);
+}
+
+/* Recipes differ in which passes cast: whether norms write operands, whether largest values are
+ * looked for, whether weights are cast in every pass. */
+static void other_recipes_as_predicted(void **state) {
+	(void)state;
+	const struct shape shapes[] = {
+		{"h100-sxm", 16, 1, 1, 32, 1, LK_SHARD_ZERO3, LK_BF16, "torchtitan"},
+		{"h100-sxm", 16, 2, 1, 32, 1, LK_SHARD_ZERO3, LK_BF16, "torchtitan"},
+		{"b200", 16, 1, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL},
+		{"b200", 16, 2, 1, 32, 1, LK_SHARD_ZERO1, LK_BF16, NULL},
+	};
+	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+		struct shape to = shapes[i];
+		to.dtype = LK_FP8;
+		agrees("dtype=fp8", &shapes[i], &to, 1e-12);
+		if (shapes[i].stack) continue;
+		to.dtype = LK_MXFP8;
+		agrees("dtype=mxfp8", &shapes[i], &to, 1e-12);
+		to.dtype = LK_NVFP4;
+		agrees("dtype=nvfp4", &shapes[i], &to, 1e-12);
+	}
 }
 
 /* ---- order and direction ---- */
@@ -297,7 +323,8 @@ static void order_does_not_matter(void **state) {
 
 static void faster_is_never_slower(void **state) {
 	(void)state;
-	const struct shape shapes[] = {usual, {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16}};
+	const struct shape shapes[] = {usual,
+	                               {"h100-sxm", 32, 1, 2, 64, 1, LK_SHARD_NONE, LK_BF16, NULL}};
 	for (size_t i = 0; i < 2; i++) {
 		struct lk_fixture f;
 		predict(&f, &shapes[i]);
@@ -547,6 +574,7 @@ int main(void) {
 		cmocka_unit_test(more_ranks_as_predicted),
 		cmocka_unit_test(larger_batches_as_predicted),
 		cmocka_unit_test(other_formats_as_predicted),
+		cmocka_unit_test(other_recipes_as_predicted),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(faster_is_never_slower),
 		cmocka_unit_test(measured_times_scale_by_the_models),

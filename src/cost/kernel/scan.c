@@ -14,6 +14,7 @@ static const struct scan_kind {
 	[LK_SCAN_MAMBA2] = {"mamba2_scan", LK_STATE_MAMBA_SCAN},
 	[LK_SCAN_GDN] = {"gdn_scan", LK_STATE_DELTA_SCAN},
 	[LK_SCAN_KDA] = {"kda_scan", LK_STATE_DELTA_SCAN},
+	[LK_SCAN_CONVOLUTION] = {"mamba2_convolution", LK_STATE_CONVOLUTION},
 };
 
 static bool scan_find(const lk_device *device, const struct scan_kind *kind, lk_law_fit *out) {
@@ -56,6 +57,7 @@ void lk_cost_scan(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	seconds = fmax(seconds, site->constants->kernel_floor_s);
 	lk_cost_set(out, seconds);
 	out->sm = 1;
-	out->compute = .5f;
+	out->compute =
+		ops->flops[op] > 0 ? .5f : .2f; /* of the convolution as of other passes (memory.c) */
 	out->memory = (float)fmin(1, ops->bytes[op] / site->node->device->memory_rate / seconds);
 }

@@ -8,6 +8,7 @@
 #ifndef LK_GRAPH_EDIT_H
 #define LK_GRAPH_EDIT_H
 
+#include "graph/conversion.h"
 #include "graph/graph.h"
 
 /* What was known of an operation. A merged operation has the sums of its parts. */
@@ -49,8 +50,8 @@ void lk_edit_data_loading(lk_edit *edit, double factor);
  * not. */
 void lk_edit_batch(lk_edit *edit, double factor, const bool *mask);
 /* Run products in another format; tensors stored in 16 or 32 bits follow; 8-bit formats leave them
- * in 16 bits and convert. */
-lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err);
+ * in 16 bits and convert as the software does. */
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, const lk_conversion *how, lk_error *err);
 
 /* Find the data-parallel teams by their activity: they reduce after the forward pass and never in
  * it. If phases do not distinguish any team, those of all ranks. Fills mask[graph->teams.count]. */

@@ -132,14 +132,6 @@ static lk_dtype block_format(const lk_graph *graph, const lk_block *block, lk_dt
 	return end && dtype >= LK_FP8 ? LK_BF16 : dtype;
 }
 
-/* Bytes an element of rows that tensor parallelism gathers for a product: they are cast before, and
- * where factors of blocks differ between rows and columns, both copies of a gradient travel. */
-static double gathered_bytes(const lk_ops *ops, uint32_t i, lk_dtype dtype) {
-	bool both = dtype == LK_MXFP8 || dtype == LK_NVFP4;
-	bool gradient = ops->phase[i] == LK_PHASE_BACKWARD && ops->flags[i] & LK_OP_OVERLAPPED;
-	return lk_dtype_bytes(dtype) * (both && gradient ? 2 : 1);
-}
-
 static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	lk_ops *ops = &edit->graph->ops;
 	lk_dtype old = (lk_dtype)ops->dtype[i];
@@ -160,27 +152,45 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 	return false;
 }
 
-/* Rows are read in 16 bits and written twice in the format, plain and transposed for the weight
- * gradient, as in lk_build_quantize. Waits for what its product waits for. */
-static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
-	lk_op product = lk_rewrite_op(rewrite, block, i);
+struct conversion {
+	lk_dtype dtype;
+	const lk_conversion *how;
+	const struct rows *rows;
+};
+
+/* A pass over memory that waits for what its product waits for. */
+static void put_pass(lk_rewrite *rewrite, const lk_op *product, const char *name, double bytes) {
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
-	            .stream = product.stream,
-	            .phase = product.phase,
-	            .dtype = product.dtype,
-	            .join = product.join,
-	            .name = "quantize",
-	            .deps = product.deps,
-	            .dep_count = product.dep_count};
-	op.bytes = fmax(product.batch, 1) * product.m * product.k *
-	           (shape_stored(dtype) + 2 * lk_dtype_bytes(dtype));
+	            .stream = product->stream,
+	            .phase = product->phase,
+	            .dtype = product->dtype,
+	            .join = product->join,
+	            .name = name,
+	            .deps = product->deps,
+	            .dep_count = product->dep_count,
+	            .bytes = bytes};
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
-struct conversion {
-	lk_dtype dtype;
-	const struct rows *rows;
-};
+/* Of `share` of a product's rows, as in lk_build_quantize. */
+static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, double share) {
+	const struct conversion *conversion = rewrite->context;
+	lk_op product = lk_rewrite_op(rewrite, block, i);
+	lk_conversion_pass pass[LK_CONVERSION_PASSES];
+	int passes = lk_conversion_passes(conversion->how, pass);
+	double elements = share * fmax(product.batch, 1) * product.m * product.k;
+	for (int p = 0; p < passes; p++)
+		put_pass(rewrite, &product, pass[p].name, elements * pass[p].bytes);
+}
+
+/* The weight of an input's gradient, where weights are cast in every pass. */
+static void put_weight(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
+	const struct conversion *conversion = rewrite->context;
+	lk_op product = lk_rewrite_op(rewrite, block, i);
+	double bytes = lk_conversion_weight_bytes(conversion->how);
+	if (bytes > 0 && product.kind == LK_OP_GEMM && product.phase == LK_PHASE_BACKWARD)
+		put_pass(rewrite, &product, "quantize_weight", product.k * product.n * bytes);
+}
 
 static bool product_waits_for(const lk_graph *graph, const lk_block *block, uint32_t product,
                               uint32_t i) {
@@ -203,10 +213,18 @@ static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, u
 	return at;
 }
 
-static bool product_converts(const lk_graph *graph, const lk_block *block, uint32_t i,
-                             const struct rows *rows) {
+static bool product_converts(const lk_graph *graph, uint32_t i, const struct rows *rows) {
 	return lk_op_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
-	       !sums_tokens(graph, i, rows) && !behind_norm(graph, block, i);
+	       !sums_tokens(graph, i, rows);
+}
+
+/* A norm's output is cast where it is, before tensor parallelism gathers it. */
+static double norm_share(const lk_graph *graph, uint32_t norm, uint32_t product) {
+	const lk_ops *ops = &graph->ops;
+	for (uint32_t i = norm; i < product; i++)
+		if (ops->kind[i] == LK_OP_ALLGATHER && ops->group[i] == LK_GROUP_TP)
+			return 1. / fmax(1, graph->ranks.group[LK_GROUP_TP].size);
+	return 1;
 }
 
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
@@ -216,19 +234,39 @@ static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		uint32_t next = i; /* what follows the communication from here on */
 		while (next < block->end && lk_op_is_comm(graph->ops.kind[next])) next++;
-		if (narrow && next < block->end && product_converts(graph, block, next, conversion->rows) &&
-		    conversion_place(graph, block, next) == i)
-			put_conversion(rewrite, block, next, conversion->dtype);
+		bool converts =
+			narrow && next < block->end && product_converts(graph, next, conversion->rows);
+		bool normed = converts && behind_norm(graph, block, next);
+		if (normed && !conversion->how->norms && !lk_op_is_comm(graph->ops.kind[i - 1]))
+			put_conversion(rewrite, block, next, norm_share(graph, i, next));
+		if (converts && !normed && conversion_place(graph, block, next) == i)
+			put_conversion(rewrite, block, next, 1);
+		if (converts && next == i) put_weight(rewrite, block, i);
 		lk_rewrite_copy(rewrite, block, i);
 	}
 }
 
-static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, lk_error *err) {
+static lk_status add_conversions(lk_edit *edit, lk_dtype dtype, const lk_conversion *how,
+                                 lk_error *err) {
 	struct rows r;
 	find_rows(edit->graph, &r);
-	return dtype >= LK_FP8
-	           ? lk_edit_rewrite(edit, convert_block, NULL, &(struct conversion){dtype, &r}, err)
-	           : LK_OK;
+	return dtype >= LK_FP8 ? lk_edit_rewrite(edit, convert_block, NULL,
+	                                         &(struct conversion){dtype, how, &r}, err)
+	                       : LK_OK;
+}
+
+/* Bytes an element of rows that tensor parallelism gathers for a product: they are cast before, and
+ * where factors of blocks differ between rows and columns, both copies of a gradient travel. What
+ * is gathered beside the next product is the input of the weight's gradient. */
+static double gathered_bytes(const lk_graph *graph, const lk_block *block, uint32_t i,
+                             lk_dtype dtype) {
+	const lk_ops *ops = &graph->ops;
+	bool both = dtype == LK_MXFP8 || dtype == LK_NVFP4;
+	uint32_t next = i + 1;
+	while (next < block->end && lk_op_is_comm(ops->kind[next])) next++;
+	bool gradient = ops->phase[i] == LK_PHASE_BACKWARD && next < block->end &&
+	                product_waits_for(graph, block, next, i);
+	return lk_dtype_bytes(dtype) * (both && gradient ? 2 : 1);
 }
 
 static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
@@ -248,7 +286,7 @@ static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
 		if (dtype < LK_FP8 && (lk_op_is_attention(kind) || shape_streams(kind)))
 			ops->dtype[i] = (uint8_t)dtype;
 		if (kind == LK_OP_ALLGATHER && ops->group[i] == LK_GROUP_TP)
-			factor = gathered_bytes(ops, i, dtype) / gathered_bytes(ops, i, old);
+			factor = gathered_bytes(graph, block, i, dtype) / gathered_bytes(graph, block, i, old);
 		if (factor == 1 ||
 		    !(lk_op_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
 			continue;
@@ -257,8 +295,8 @@ static void retype_block(lk_edit *edit, const lk_block *block, lk_dtype dtype) {
 	}
 }
 
-lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
-	LK_TRY(add_conversions(edit, dtype, err));
+lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, const lk_conversion *how, lk_error *err) {
+	LK_TRY(add_conversions(edit, dtype, how, err));
 	lk_graph *graph = edit->graph;
 	edit->changed = 0;
 	for (size_t b = 0; b < graph->blocks.count; b++) {

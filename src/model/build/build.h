@@ -3,6 +3,7 @@
 #ifndef LK_MODEL_BUILD_H
 #define LK_MODEL_BUILD_H
 
+#include "graph/conversion.h"
 #include "graph/graph.h"
 #include "graph/scan.h"
 #include "model/layout/sizes.h"
@@ -157,6 +158,8 @@ void lk_build_gradients(lk_builder *builder, lk_rank_params part);
 uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n, double k);
 uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
                              double batch);
+/* How a job casts what has `stored` bytes an element in memory. */
+lk_conversion lk_build_conversion(const lk_job *job, double stored);
 void lk_build_quantize(lk_builder *builder, double elements);
 void lk_build_quantize_normed(lk_builder *builder);
 void lk_build_transpose_narrow(lk_builder *builder, double elements);
@@ -324,6 +327,9 @@ void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double 
 /* A scan of a layer with a state, whose work is that of `layer`, forward. */
 void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk_state_layer *layer,
                    bool backward);
+/* The causal convolution over a few tokens, with its activation, of sequences of `length`. */
+void lk_build_convolution(lk_builder *builder, const char *name, double channels, double length,
+                          bool backward);
 /* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or
  * back. */
 void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);

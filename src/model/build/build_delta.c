@@ -79,7 +79,7 @@ void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_gemm(builder, "in_proj", t, w.in, h);
 	lk_build_cp_heads(builder, "exchange_delta_input", w.in);
 	low_ranks(builder, w);
-	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
+	lk_build_convolution(builder, "conv1d", w.mixed, w.length, false);
 	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * decays(w));
 	delta_scan(builder, w, "delta_scan", false);
@@ -97,7 +97,7 @@ static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
 	lk_build_scratch(builder, 4 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
 	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * decays(w));
 	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
-	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);
+	lk_build_convolution(builder, "conv1d_grad", w.mixed, w.length, true);
 }
 
 /* The second product's input and the gradients after both. */

@@ -89,6 +89,16 @@ void lk_build_scan(lk_builder *builder, const char *name, lk_scan kind, const lk
 	add_compute(builder, &op);
 }
 
+void lk_build_convolution(lk_builder *builder, const char *name, double channels, double length,
+                          bool backward) {
+	lk_state_layer layer = {.kernel = LK_STATE_CONVOLUTION,
+	                        .batch = builder->tokens / length,
+	                        .length = length,
+	                        .channels = channels,
+	                        .chunk = LK_CONVOLUTION_CHUNK};
+	lk_build_scan(builder, name, LK_SCAN_CONVOLUTION, &layer, backward);
+}
+
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes) {
 	LK_ASSERT(bytes >= 0);
 	lk_op op = {.kind = (uint8_t)kind, .name = name, .bytes = bytes, .dtype = LK_BF16};
@@ -104,31 +114,25 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
 	return add_compute(builder, &op);
 }
 
-/* 8- and 4-bit products read operands that a separate kernel has scaled, cast and, for the weight
- * gradient, transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose).
- * With a tensor's own factor, a kernel first reads it for its largest value; NVFP4 has such a
- * factor above those of its blocks, and another for the weight gradient's operand, whose largest
- * value is that after a Hadamard transform (Transformer Engine's NVFP4BlockScaling). Factors of
- * rows need the whole row: one kernel casts it and writes the 16-bit transpose, whose rows another
- * casts (torchao/testing/training/roofline_utils.py). */
+lk_conversion lk_build_conversion(const lk_job *job, double stored) {
+	bool tensor = job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE,
+		 delayed = job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_DELAYED;
+	return (lk_conversion){
+		.stored = stored,
+		.operand = lk_job_operand_bytes(job),
+		.largest = job->dtype == LK_NVFP4 ? 2 : tensor,
+		.rows = lk_job_scales_rows(job),
+		.norms = job->dtype == LK_MXFP8 || delayed,
+		.weights = lk_job_casts_by_torchao(job),
+	};
+}
+
 void lk_build_quantize(lk_builder *builder, double elements) {
-	const lk_job *job = builder->job;
-	double operand = lk_job_operand_bytes(job);
-	if (operand >= builder->bytes) return;
-	if (lk_job_scales_rows(job)) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
-		                elements * (2 * builder->bytes + operand));
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_transposed",
-		                elements * (builder->bytes + operand));
-		return;
-	}
-	if (job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_TENSORWISE))
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest", elements * builder->bytes);
-	if (job->dtype == LK_NVFP4)
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "largest_transformed",
-		                elements * builder->bytes);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize",
-	                elements * (builder->bytes + 2 * operand));
+	lk_conversion how = lk_build_conversion(builder->job, builder->bytes);
+	lk_conversion_pass pass[LK_CONVERSION_PASSES];
+	int passes = lk_conversion_passes(&how, pass);
+	for (int i = 0; i < passes; i++)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, pass[i].name, elements * pass[i].bytes);
 }
 
 /* Norms write the operand themselves, except where their result is also the residual stream (BERT),
@@ -137,24 +141,19 @@ void lk_build_quantize(lk_builder *builder, double elements) {
 void lk_build_quantize_normed(lk_builder *builder) {
 	const lk_job *job = builder->job;
 	bool residual = job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
-	                !builder->model->final_norm,
-		 late =
-			 job->dtype == LK_NVFP4 || (job->dtype == LK_FP8 && job->fp8_recipe != LK_FP8_DELAYED);
+	                !builder->model->final_norm;
 	/* torchao's tensor parallelism casts before it gathers only with factors of tensors */
 	double rows = lk_job_scales_rows(job) ? builder->tokens : builder->rows;
-	if (residual || late) lk_build_quantize(builder, rows * builder->model->hidden);
+	if (residual || !lk_build_conversion(job, builder->bytes).norms)
+		lk_build_quantize(builder, rows * builder->model->hidden);
 }
 
-/* torchao casts a weight in every pass, as FSDP gathers it then: along its rows for the forward
- * product, along its columns for the input's gradient, after a transpose where rows have factors;
- * a tensor's factor takes a pass of its own. Transformer Engine casts it once a step. */
+/* torchao casts a weight in every pass, as FSDP gathers it then. Transformer Engine casts it once a
+ * step. */
 static void quantize_weight(lk_builder *builder, double n, double k) {
-	const lk_job *job = builder->job;
-	double operand = lk_job_operand_bytes(job);
-	if (operand >= builder->bytes || !lk_job_casts_by_torchao(job)) return;
-	double passes = lk_job_scales_rows(job) ? 2 * builder->bytes : builder->bytes;
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_weight",
-	                n * k * (2 * (builder->bytes + operand) + passes));
+	lk_conversion how = lk_build_conversion(builder->job, builder->bytes);
+	double bytes = lk_conversion_weight_bytes(&how);
+	if (bytes > 0) lk_build_memory(builder, LK_OP_ELEMENTWISE, "quantize_weight", n * k * bytes);
 }
 
 /* Transpose a product's narrow output for the weight gradient. */

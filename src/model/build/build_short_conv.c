@@ -19,10 +19,9 @@ static void conv_memory(lk_builder *builder, const char *name, double passes) {
 
 void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double wide = lk_build_hidden_share(builder), t = builder->tokens, h = builder->model->hidden;
-	(void)shape;
 	lk_build_gemm(builder, "conv_in_proj", t, 3 * wide, h);
 	conv_memory(builder, "gate_input", 3);
-	conv_memory(builder, "conv1d", 2);
+	lk_build_convolution(builder, "conv1d", wide, shape->queries, false);
 	conv_memory(builder, "gate_output", 3);
 	lk_build_save(builder, conv_saved(builder), LK_OWN_ACTIVATIONS);
 	lk_build_quantize(builder, t * wide);
@@ -37,11 +36,10 @@ double lk_build_short_conv_between(const lk_builder *builder) {
 void lk_build_short_conv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                   bool weight) {
 	double wide = lk_build_hidden_share(builder), h = builder->model->hidden;
-	(void)shape;
 	lk_build_row_backward(builder, "conv_out_proj_grad", h, wide, input, weight);
 	if (input) {
 		conv_memory(builder, "gate_output_grad", 5);
-		conv_memory(builder, "conv1d_grad", 3);
+		lk_build_convolution(builder, "conv1d_grad", wide, shape->queries, true);
 		conv_memory(builder, "gate_input_grad", 5);
 		lk_build_release(builder, conv_saved(builder), LK_OWN_ACTIVATIONS);
 	}

@@ -18,7 +18,8 @@ static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_s
 	const lk_model *model = builder->model;
 	struct lk_ssm_width w = {.inner = model->ssm_inner / builder->tp,
 	                         .state = model->ssm_state,
-	                         .rank = model->ssm_rank};
+	                         .rank = model->ssm_rank,
+	                         .length = shape ? shape->keys : builder->tokens};
 	if (model->ssm == 1) {
 		w.mixed = w.inner;
 		w.in = 2 * w.inner;
@@ -31,7 +32,6 @@ static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_s
 	w.in = w.inner + w.mixed + w.heads;
 	w.chunk = shape && shape->keys < model->ssm_chunk ? shape->keys : model->ssm_chunk;
 	w.chunks = builder->tokens / w.chunk;
-	w.length = shape ? shape->keys : builder->tokens;
 	return w;
 }
 
@@ -47,11 +47,8 @@ static double ssm_saved(const lk_builder *builder, struct lk_ssm_width w) {
 	return builder->bytes * t * w.in + apart + lk_build_kept_bytes(builder, t * w.inner);
 }
 
-/* The convolution along the sequence, with its activation. */
 static void convolve(lk_builder *builder, struct lk_ssm_width w, bool backward) {
-	double each = builder->bytes * builder->tokens;
-	if (backward) lk_build_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * each * w.mixed);
-	else lk_build_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * each * w.mixed);
+	lk_build_convolution(builder, backward ? "conv1d_grad" : "conv1d", w.mixed, w.length, backward);
 }
 
 /* ---- Mamba-2 ---- */

@@ -427,8 +427,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->expert_overlap,
 	            here.expert_overlap || (here.overlap_across && experts_leave_node(job, cluster)));
 	fill_switch(&job->fp8_dispatch, false);
-	if (job->fp8_recipe == LK_FP8_DELAYED && job->dtype == LK_FP8 && lk_job_casts_by_torchao(job))
-		job->fp8_recipe = LK_FP8_TENSORWISE; /* torchao has no factors of earlier steps */
+	job->fp8_recipe = lk_job_fp8_recipe(job);
 	fill_dispatcher(job, features, cluster);
 	fill_switch(&job->grouped_gemm, job->model.experts > 0 && lk_job_like_megatron(job));
 	fill_switch(&job->scatter_messages, strcmp(job->stack, "megatron-deepspeed") == 0);

@@ -309,6 +309,10 @@ static inline int lk_job_head_ranks(const lk_job *job) {
 	return job->cp_heads > 0 ? job->cp_heads : job->cp;
 }
 
+/* The recipe of fp8 that its software runs where another was not stated: torchao has no factors of
+ * earlier steps. */
+lk_fp8_recipe lk_job_fp8_recipe(const lk_job *job);
+
 /* Whether each row of a product's operands has a factor of its own. */
 static inline bool lk_job_scales_rows(const lk_job *job) {
 	return job->dtype == LK_FP8 && job->fp8_recipe == LK_FP8_ROWWISE;

@@ -88,7 +88,9 @@ static const lk_stack_features features[] = {
 	{
 		.stack = "megatron",
 		.since = "",
-		.source = "Megatron-LM's flags: what is not stated is off",
+		.wide_grads = true,
+		.source = "Megatron-LM's flags: what is not stated is off; training in bf16 turns "
+				  "--accumulate-allreduce-grads-in-fp32 on (megatron/training/arguments.py)",
 	},
 	{
 		CORE_TODAY,
@@ -288,6 +290,11 @@ const lk_stack_features *lk_job_features(const lk_job *job) {
 bool lk_job_casts_by_torchao(const lk_job *job) {
 	const char *stack = *job->profile ? job->profile : job->stack;
 	return lk_stack_features_of(stack, job->release)->torchao;
+}
+
+lk_fp8_recipe lk_job_fp8_recipe(const lk_job *job) {
+	bool late = job->fp8_recipe == LK_FP8_DELAYED && job->dtype == LK_FP8;
+	return late && lk_job_casts_by_torchao(job) ? LK_FP8_TENSORWISE : job->fp8_recipe;
 }
 
 bool lk_job_overlaps_reduce(const lk_job *job) {
