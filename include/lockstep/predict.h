@@ -126,6 +126,7 @@ typedef struct lk_predict_request {
 	const char *ema;     /* average of the parameters: "none", "device", "host" */
 	bool offload_activations; /* activations that layers keep for the backward pass are on the
 	                           * host */
+	bool optimizer_in_backward; /* each parameter is updated as soon as its gradient is complete */
 	bool fp8_params;          /* weights only in 8 bits and the master copy, not in 16 bits */
 	int bf16_layers;      /* this many first and last layers compute in bf16, the others in 8 or 4
 	                       * bits */
