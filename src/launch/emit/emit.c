@@ -528,7 +528,7 @@ static const char *emit_lacks(const emit_framework *framework, const lk_job *job
 		lacks = "it keeps parameters on the device; leave out --offload-params";
 	if (job->optimizer_in_backward)
 		lacks = "an optimizer that steps in the backward pass is not written; leave out "
-		        "--optimizer-in-backward";
+				"--optimizer-in-backward";
 	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	return lacks;

@@ -226,8 +226,7 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer",
 		                parameters * optimizer_bytes(job) + matrix_bytes(job, stage));
 		if (!job->optimizer_in_backward) /* else one tensor's */
-			lk_build_scratch(builder, lk_build_update_scratch(job, parameters),
-			                 LK_OWN_WORKSPACE);
+			lk_build_scratch(builder, lk_build_update_scratch(job, parameters), LK_OWN_WORKSPACE);
 		if (job->average == LK_AVERAGE_DEVICE)
 			lk_build_memory(builder, LK_OP_OPTIMIZER, "average", parameters * average_bytes);
 		return;

@@ -490,18 +490,19 @@ static void predict_view_put_stage(lk_table *table, const struct report *report,
 /* The total's range: of what the allocator held in measured fine-tuning runs where that was scored,
  * else of what tensors took in Megatron-LM's own tests; the rest of the total is taken as it is. */
 static void put_memory_range(const struct report *report, const lk_stage_memory *memory) {
-	bool held = memory->reserved_low > 0;
-	double least = held ? memory->reserved_low : memory->low,
-		   most = held ? memory->reserved_high : memory->high,
-		   rest = memory->total - (held ? memory->reserved : memory->allocated);
+	const char *from = "the sum on Megatron-LM's own tests";
+	double least = memory->low, most = memory->high, of = memory->allocated;
+	if (memory->reserved_low > 0) {
+		least = memory->reserved_low, most = memory->reserved_high, of = memory->reserved;
+		from = "what the allocator held in measured fine-tuning runs";
+	}
 	if (!(least > 0)) return;
+	double rest = memory->total - of;
 	char low[TEXT], high[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	fprintf(report->out, "80 %% range of the total: %s - %s GiB, from errors of %s\n",
 	        size_text(least + rest, places, low, sizeof low),
-	        size_text(most + rest, places, high, sizeof high),
-	        held ? "what the allocator held in measured fine-tuning runs"
-	             : "the sum on Megatron-LM's own tests");
+	        size_text(most + rest, places, high, sizeof high), from);
 }
 
 static lk_status predict_view_put_memory(const struct report *report) {
