@@ -125,9 +125,10 @@ typedef struct lk_predict_request {
 	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */
 	bool offload_params; /* ZeRO-3: pieces of the weights are also in host memory */
 	const char *ema;     /* average of the parameters: "none", "device", "host" */
-	bool offload_activations; /* activations that layers keep for the backward pass are on the
+	bool offload_activations;   /* activations that layers keep for the backward pass are on the
 	                           * host */
-	bool fp8_params;          /* weights only in 8 bits and the master copy, not in 16 bits */
+	bool optimizer_in_backward; /* each parameter is updated as soon as its gradient is complete */
+	bool fp8_params;            /* weights only in 8 bits and the master copy, not in 16 bits */
 	int bf16_layers;      /* this many first and last layers compute in bf16, the others in 8 or 4
 	                       * bits */
 	bool fp8_activations; /* inputs of gated activations are kept in 8 bits */

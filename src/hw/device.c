@@ -278,6 +278,24 @@ const lk_device *lk_device_find(const char *name) {
 	return find_in(get_catalogue(NULL), name);
 }
 
+/* Whether two keys name one model, give or take a slip of the keyboard: numbers are equal and in
+ * the same places, and so are single letters, which distinguish cards ("l20" and "h20", "4090d").
+ * A key that ends before the other's next number or word is the beginning of its name. */
+static bool keys_name_one_model(const char *typed, const char *known) {
+	static const char digits[] = "0123456789";
+	if (!typed[strcspn(typed, digits)]) return false;
+	while (*typed) {
+		size_t a = strcspn(typed, digits), b = strcspn(known, digits);
+		if (a != b && (a < 2 || b < 2)) return false;
+		if (a < 2 && strncmp(typed, known, a) != 0) return false;
+		typed += a, known += b;
+		a = strspn(typed, digits), b = strspn(known, digits);
+		if (a != b || strncmp(typed, known, a) != 0) return false;
+		typed += a, known += b;
+	}
+	return true;
+}
+
 /* Fill the error for an unknown name; `text` is its key. */
 static lk_status not_found(const struct catalogue *cat, const char *name, const char *text,
                            const char *where, lk_error *err) {
@@ -292,8 +310,10 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
 	lk_fail(err, LK_ERR_INPUT, where, "unknown device '%.80s'", name);
 	const char **names = malloc(cat->keys.count * sizeof *names);
 	if (!names) return lk_oom(err);
-	for (size_t i = 0; i < cat->keys.count; i++) names[i] = cat->keys.at[i].text;
-	const char *near = lk_nearest(text, names, cat->keys.count);
+	size_t count = 0;
+	for (size_t i = 0; i < cat->keys.count; i++)
+		if (keys_name_one_model(text, cat->keys.at[i].text)) names[count++] = cat->keys.at[i].text;
+	const char *near = lk_nearest(text, names, count);
 	const struct key *found = near ? device_find_key(cat, near) : NULL;
 	free(names);
 	if (found) return lk_hint(err, "did you mean %s?", cat->entries.at[found->device].device.name);

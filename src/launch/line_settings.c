@@ -66,17 +66,39 @@ static bool line_names_allocator(const char *text, size_t length) {
 	return false;
 }
 
-/* Settings of PyTorch's allocator; those that are not modelled are left out, and said. */
+/* Length of the first setting of a list; commas in brackets belong to its value. */
+static size_t allocator_setting(const char *at) {
+	int depth = 0;
+	size_t length = 0;
+	for (; at[length] && (at[length] != ',' || depth > 0); length++)
+		depth += (at[length] == '[') - (at[length] == ']');
+	return length;
+}
+
+/* Settings of PyTorch's allocator; those that are not modelled are left out one by one, and said. */
 static lk_status line_take_allocator(lk_line *line, const char *name, const lk_word *word) {
-	const char *text = word->text + strlen(name) + 1;
-	lk_alloc_conf conf;
-	lk_error ignored = {0};
 	if (word->unknown != NULL) return lk_launch_skip(line->r, name, "its value is not known");
-	if (strlen(text) >= sizeof line->alloc_conf ||
-	    lk_alloc_conf_read(text, name, &conf, &ignored) != LK_OK)
+	char *kept = lk_arena_strdup(line->r->arena, ""), *left_out = kept;
+	if (!kept) return lk_oom(line->r->err);
+	const char *at = word->text + strlen(name) + 1;
+	for (size_t length; *at; at += length + (at[length] == ',')) {
+		length = allocator_setting(at);
+		char *setting = lk_arena_strndup(line->r->arena, at, length);
+		lk_alloc_conf conf;
+		lk_error ignored = {0};
+		if (!setting) return lk_oom(line->r->err);
+		bool known = lk_alloc_conf_read(setting, name, &conf, &ignored) == LK_OK;
+		char **list = known ? &kept : &left_out;
+		*list = lk_arena_printf(line->r->arena, "%s%s%s", *list, **list ? "," : "", setting);
+		if (!*list) return lk_oom(line->r->err);
+	}
+	if (*left_out)
+		LK_TRY(lk_launch_skip(line->r, name,
+		                      lk_arena_printf(line->r->arena, "%.100s: not modelled", left_out)));
+	if (strlen(kept) >= sizeof line->alloc_conf)
 		return lk_launch_skip(line->r, name, "a setting of the allocator that is not modelled");
-	lk_copy(line->alloc_conf, sizeof line->alloc_conf, text);
-	return lk_launch_seen(line->r, name);
+	lk_copy(line->alloc_conf, sizeof line->alloc_conf, kept);
+	return *kept ? lk_launch_seen(line->r, name) : LK_OK;
 }
 
 lk_status lk_line_setting(lk_line *line, const lk_word *word) {

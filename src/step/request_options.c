@@ -302,6 +302,7 @@ void lk_request_take_switches(const lk_predict_request *request, lk_job *job) {
 	request_take_int(&job->max_connections, request->max_connections);
 	job->offload_optimizer |= request->offload_optimizer;
 	job->offload_activations |= request->offload_activations;
+	job->optimizer_in_backward |= request->optimizer_in_backward;
 	job->offload_params |= request->offload_params;
 	job->compile |= request->compile;
 	take_switch(&job->eager, request->eager);
@@ -427,6 +428,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	}
 	out->offload_optimizer = job->offload_optimizer;
 	out->offload_activations = job->offload_activations;
+	out->optimizer_in_backward = job->optimizer_in_backward;
 	out->offload_params = job->offload_params;
 	out->ema = stated_name(averages, job->average);
 	out->overlap_grad_reduce = job->overlap_grad_reduce;

@@ -272,7 +272,7 @@ static const struct finetune_switch {
 	const char *loss, *state_dtype, *base; /* NULL: unchanged */
 	int labels;
 	bool fused_kernels, fused_loss, compiled, host_activations, host_optimizer, host_checkpoints,
-		expandable;
+		expandable, early_steps;
 } switches[] = {
 	{"liger", .loss = "linear", .fused_kernels = true},
 	{"cut_cross_entropy", .loss = "cut"},
@@ -294,7 +294,7 @@ static const struct finetune_switch {
 	{"quant_method=hqq", .refused = "HQQ's frozen weights are not modelled"},
 	{"int4 (gptq)", .refused = "GPTQ's frozen weights are not modelled"},
 	{"int8 (gptq)", .refused = "GPTQ's frozen weights are not modelled"},
-	{"optimizer_in_bwd", .refused = "an optimizer that steps in the backward pass is not modelled"},
+	{"optimizer_in_bwd", .early_steps = true},
 	{"task_type=embedding", .refused = "retrieval is not modelled"},
 	{"task_type=generative_reranker", .refused = "retrieval is not modelled"},
 	{"teacher_model=", .refused = "distillation that generates is not modelled"},
@@ -323,6 +323,7 @@ static void take_switch_word(const struct finetune_switch *is, lk_finetune_run *
 	if (is->host_checkpoints && strcmp(request->recompute, "full") == 0)
 		request->offload_activations = true;
 	if (is->host_optimizer) request->offload_optimizer = true;
+	if (is->early_steps) request->optimizer_in_backward = true;
 	if (is->expandable && strcmp(run->stack, "ms-swift-megatron") != 0)
 		request->alloc_conf = "expandable_segments:True";
 	request->compile |= is->compiled;
@@ -348,8 +349,11 @@ static void take_switches(const lk_csv *csv, const int *at, lk_finetune_run *run
 		request->num_labels > 0 || (request->task && strcmp(request->task, "reward") == 0);
 	if (scores) request->loss = NULL;
 	if (request->loss || scores) request->fused_loss = 0;
-	if (strstr(lk_csv_field(csv, at[OPTIMIZER]), "step in the backward") && !run->why_not)
-		run->why_not = "an optimizer that steps in the backward pass is not modelled";
+	const char *optimizer = lk_csv_field(csv, at[OPTIMIZER]);
+	if (strstr(optimizer, "step in the backward")) request->optimizer_in_backward = true;
+	/* bitsandbytes' paged states are in managed memory, outside of PyTorch's allocator */
+	if (strstr(optimizer, "paged") && request->lora_rank == 0 && !run->why_not)
+		run->why_not = "paged states of an optimizer are not modelled";
 }
 
 /* ---- layout ---- */

@@ -329,7 +329,15 @@ static void test_aliases_are_robust(void **state) {
 static void test_unknown_devices(void **state) {
 	(void)state;
 	static const char *const cases[][2] = {
-		{"H101-SXM", "did you mean h100-sxm"},
+		{"H100-SXN", "did you mean h100-sxm"},
+		{"rtz 4090", "did you mean rtx-4090"},
+		/* another number, or another single letter, is another device */
+		{"H101-SXM", "describe it in a cluster file"},
+		{"l21", "describe it in a cluster file"},
+		{"b20", "describe it in a cluster file"},
+		{"z20", "describe it in a cluster file"},
+		{"RTX 4090 Ti", "describe it in a cluster file"},
+		{"5090d", "describe it in a cluster file"},
 		{"TPUv5p", "not modelled"},
 		{"tpu v4-512", "not modelled"},
 		{"Gaudi2", "not modelled"},
@@ -588,7 +596,7 @@ static void test_bad_texts(void **state) {
 		{"-8 h100", 1, "missing"},
 		{"99999999999999999999 h100", 1, "out of range"},
 		{"8", 2, "too early"},
-		{"8 h101-sxm", 3, "did you mean h100-sxm"},
+		{"8 h100-sxn", 3, "did you mean h100-sxm"},
 		{"8 node 8 h100", 8, "unexpected '8'"},
 		{"8 node * 0 h100", 10, "out of range"},
 		{"8 node * 8 tpuv4", 12, "not modelled"},
@@ -772,7 +780,7 @@ static void test_defined_devices(void **state) {
 static void test_bad_json(void **state) {
 	(void)state;
 	static const char *const cases[][3] = {
-		{"{\"nodes\":[{\"device\":\"h101\"}]}", "--cluster:1:21", "did you mean h100-sxm"},
+		{"{\"nodes\":[{\"device\":\"h100sxn\"}]}", "--cluster:1:21", "did you mean h100-sxm"},
 		{"{\"nodes\":[{\"device\":\"h100\",\n\"gpu\":8}]}", "--cluster:2:", "did you mean 'gpus'"},
 		{"{\"nodes\":[{\"gpus\":8}]}", "--cluster:1:11", "no device"},
 		{"{\"nodes\":[]}", "--cluster:1:10", "at least one"},

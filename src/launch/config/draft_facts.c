@@ -46,6 +46,7 @@ static const lk_field draft_facts[] = {
 	FACT("host_shards", BOOL, host_shards),
 	FACT("host_params", BOOL, host_params),
 	FACT("host_activations", BOOL, host_activations),
+	FACT("optimizer_in_backward", BOOL, job.optimizer_in_backward),
 	FACT("shard_beside_cp", BOOL, shard_beside_cp),
 	FACT("pairs", BOOL, pairs),
 	FACT("split_open", BOOL, job.split_open),

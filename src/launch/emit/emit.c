@@ -526,6 +526,9 @@ static const char *emit_lacks(const emit_framework *framework, const lk_job *job
 		lacks = "such a loss is not written for it; leave out --loss";
 	if (job->offload_params && emit_one_of(framework->name, keeps_params))
 		lacks = "it keeps parameters on the device; leave out --offload-params";
+	if (job->optimizer_in_backward)
+		lacks = "an optimizer that steps in the backward pass is not written; leave out "
+				"--optimizer-in-backward";
 	if (job->offload_activations && strcmp(framework->name, "axolotl") != 0)
 		lacks = "activations in the host's memory are not written; leave out --offload-activations";
 	return lacks;
@@ -557,7 +560,7 @@ static bool emit_defines(const lk_field *field) {
 		"seq tp pp vp cp ep etp mbs gbs schedule sharding shard_group recompute recompute_layers "
 		"recompute_modules optimizer dtype state_dtype master_weights fp8_recipe objective "
 		"lora_rank lora_targets dora narrow_base offload_optimizer offload_params "
-		"offload_activations";
+		"offload_activations optimizer_in_backward";
 	return (emit_of_network(field) && !field->code) || lk_name_among(names, field->name);
 }
 

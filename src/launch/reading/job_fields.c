@@ -273,6 +273,7 @@ const lk_field lk_job_fields[] = {
 	{REAL(bucket_bytes), LAYOUT},
 	{BOOL(offload_optimizer), JOB},
 	{BOOL(offload_activations), JOB},
+	{BOOL(optimizer_in_backward), JOB},
 	{BOOL(offload_params), JOB},
 	{SWITCH(cuda_graphs), JOB},
 	{SWITCH(graph_experts), JOB},

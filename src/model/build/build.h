@@ -147,10 +147,13 @@ void lk_build_residual(lk_builder *builder, const char *name, bool backward);
 double lk_build_stream_bytes(const lk_builder *builder);
 void lk_build_cast_weights(lk_builder *builder, int layer, bool backward);
 /* Whether gradients are allocated one by one: a single replica, whose optimizer drops them after
- * each step (zero_grad(set_to_none)), with one micro-batch. `part`: the gradients that a block
- * makes. */
+ * each step (zero_grad(set_to_none)), with one micro-batch. `part`: the gradients that the block of
+ * a layer (-1: an end) makes. An optimizer that steps in the backward pass frees each tensor's
+ * gradient before the next is made. */
 bool lk_build_late_gradients(const lk_job *job);
-void lk_build_gradients(lk_builder *builder, lk_rank_params part);
+void lk_build_gradients(lk_builder *builder, int layer, lk_rank_params part);
+/* What the update of so many parameters at once needs besides their states, in bytes. */
+double lk_build_update_scratch(const lk_job *job, double parameters);
 
 /* Adders. Compute operations join the streams in `pending`; communication joins the compute stream
  * and, unless `async`, makes the next compute operation wait for it. Each returns the operation's

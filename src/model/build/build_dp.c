@@ -204,7 +204,7 @@ static double torch_update_scratch(const lk_job *job, double parameters) {
  * of a sub-group of 1e9 parameters (stage_1_and_2.py, step; stage3.py,
  * _prepare_fp32_grad_for_sub_group and sub_group_size), and drops what it joined before the update.
  * Other casts take 2 bytes. */
-static double update_scratch(const lk_job *job, double parameters) {
+double lk_build_update_scratch(const lk_job *job, double parameters) {
 	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
 	if (widens && lk_job_uses_deepspeed(job)) {
 		double group = job->sharding == LK_SHARD_ZERO3 ? fmin(parameters, 1e9) : parameters;
@@ -225,7 +225,8 @@ static void optimizer(lk_builder *builder, int stage, double parameters) {
 	if (!job->offload_optimizer) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "optimizer",
 		                parameters * optimizer_bytes(job) + matrix_bytes(job, stage));
-		lk_build_scratch(builder, update_scratch(job, parameters), LK_OWN_WORKSPACE);
+		if (!job->optimizer_in_backward) /* else one tensor's */
+			lk_build_scratch(builder, lk_build_update_scratch(job, parameters), LK_OWN_WORKSPACE);
 		if (job->average == LK_AVERAGE_DEVICE)
 			lk_build_memory(builder, LK_OP_OPTIMIZER, "average", parameters * average_bytes);
 		return;
@@ -284,11 +285,12 @@ static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 	double late = builder->late_gradients
 	                  ? lk_sizes_gradient_bytes(job) * (p.trained_dense + p.trained_experts)
 	                  : 0;
-	/* image classifiers are trained without clipping gradients */
-	bool images = job->model.network == LK_NET_CONV;
+	/* image classifiers are trained without clipping gradients, and updates that begin before the
+	 * last gradient exists cannot be */
+	bool clips = job->model.network != LK_NET_CONV && !job->optimizer_in_backward;
 	builder->pending = lk_build_send_streams();
 	reduce_rest(builder, stage, p);
-	if (!images) {
+	if (clips) {
 		lk_build_memory(builder, LK_OP_OPTIMIZER, "gradient_norm",
 		                parameters * lk_sizes_gradient_bytes(job));
 		lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_MODEL,

@@ -210,7 +210,8 @@ bool lk_build_late_gradients(const lk_job *job) {
 	bool single = lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1 && job->pp == 1 &&
 	              job->model.tower.layers == 0 && job->model.mtp_layers == 0;
 	if (job->eager != LK_ON || !single || job->microbatches != 1 || job->forward_only ||
-	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer)
+	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer ||
+	    job->optimizer_in_backward)
 		return false;
 	/* not with shared weights: their gradients exist after the first of those layers */
 	lk_rank_params all = lk_sizes_stage(job, 0), sum = lk_sizes_head(job);
@@ -221,7 +222,26 @@ bool lk_build_late_gradients(const lk_job *job) {
 	       0.5;
 }
 
-void lk_build_gradients(lk_builder *builder, lk_rank_params part) {
+/* Parameters of a rank's piece of the block's largest tensor. */
+static double largest_tensor(const lk_job *job, int layer, lk_rank_params part) {
+	lk_rank_tensors tensors[LK_LAYER_TENSORS];
+	double dense = 1, experts = 1, most = 0;
+	if (job->sharding == LK_SHARD_ZERO3) lk_sizes_shards(job, &dense, &experts);
+	int kinds = lk_sizes_tensors(job, layer, part, tensors);
+	for (int i = 0; i < kinds; i++)
+		most = fmax(most, tensors[i].dense / dense + tensors[i].experts / experts);
+	return most;
+}
+
+void lk_build_gradients(lk_builder *builder, int layer, lk_rank_params part) {
+	const lk_job *job = builder->job;
+	if (job->optimizer_in_backward) {
+		double largest = largest_tensor(job, layer, part);
+		lk_build_scratch(builder,
+		                 lk_sizes_shard_gradient_bytes(job) * largest +
+		                     lk_build_update_scratch(job, largest),
+		                 LK_OWN_GRADIENTS);
+	}
 	if (!builder->late_gradients) return;
 	double bytes =
 			   lk_sizes_gradient_bytes(builder->job) * (part.trained_dense + part.trained_experts),

@@ -90,6 +90,16 @@ static void embedding_forward(lk_builder *builder) {
 	lk_build_streams_embed(builder, true);
 }
 
+/* With updates in the backward pass: a rank's parameters of the matrix that the embedding shares
+ * with the head, whose gradient is complete only at the embedding; 0: none. */
+static double shared_parameters(const lk_job *job) {
+	double dense, experts;
+	if (!job->optimizer_in_backward || !job->model.tied || job->task == LK_TASK_LORA) return 0;
+	lk_sizes_shards(job, &dense, &experts);
+	double whole = (double)job->padded_vocab * job->model.hidden / job->tp;
+	return job->sharding == LK_SHARD_ZERO3 ? whole / dense : whole;
+}
+
 static void ends_embedding_backward(lk_builder *builder) {
 	double out = builder->bytes * builder->tokens * builder->model->hidden;
 	if (!builder->train_base) return;
@@ -120,7 +130,12 @@ static void ends_embedding_backward(lk_builder *builder) {
 		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * decoder_embedding(builder));
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	scatter_end(builder, lk_sizes_embedding(builder->job));
-	lk_build_gradients(builder, lk_sizes_embedding(builder->job));
+	double shared = shared_parameters(builder->job);
+	if (shared > 0) {
+		lk_build_scratch(builder, lk_build_update_scratch(builder->job, shared), LK_OWN_WORKSPACE);
+		lk_build_release(builder, lk_sizes_shard_gradient_bytes(builder->job) * shared,
+		                 LK_OWN_GRADIENTS);
+	} else lk_build_gradients(builder, -1, lk_sizes_embedding(builder->job));
 }
 
 /* Begin the block of a pass over `end`, "embedding" or "head". */
@@ -255,7 +270,11 @@ static void head_backward(lk_builder *builder) {
 	if (predicts_words(model)) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
 	lk_build_streams_join(builder, false);
 	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));
-	lk_build_gradients(builder, lk_sizes_head(builder->job));
+	lk_build_gradients(builder, -1, lk_sizes_head(builder->job));
+	double shared = shared_parameters(builder->job);
+	if (shared > 0)
+		lk_build_save(builder, lk_sizes_shard_gradient_bytes(builder->job) * shared,
+		              LK_OWN_GRADIENTS);
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }

@@ -322,7 +322,7 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 		pass == LK_BLOCK_INPUT_GRADIENT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
 	if (weight && pass >= LK_BLOCK_BACKWARD && !input_alone) {
 		lk_build_cast_weights(builder, layer, true);
-		lk_build_gradients(builder, lk_sizes_layer(builder->job, layer));
+		lk_build_gradients(builder, layer, lk_sizes_layer(builder->job, layer));
 	}
 	lk_build_settle(builder);
 }

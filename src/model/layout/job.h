@@ -125,10 +125,11 @@ typedef struct lk_job {
 	                        MiB for DDP */
 
 	bool offload_optimizer;
-	bool offload_params;      /* ZeRO-3: a rank's pieces of the weights are in host memory too */
-	bool offload_activations; /* what layers keep is in host memory until the backward pass */
-	lk_switch cuda_graphs;    /* default: the stack's recipes */
-	bool graphs_by_recipe;    /* nobody said it */
+	bool offload_params;        /* ZeRO-3: a rank's pieces of the weights are in host memory too */
+	bool offload_activations;   /* what layers keep is in host memory until the backward pass */
+	bool optimizer_in_backward; /* each parameter is updated as soon as its gradient is complete */
+	lk_switch cuda_graphs;      /* default: the stack's recipes */
+	bool graphs_by_recipe;      /* nobody said it */
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
 	bool attn_library_said;        /* not the stack's default */

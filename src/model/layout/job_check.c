@@ -430,6 +430,26 @@ static lk_status check_offload(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
 }
 
+/* Updates in the backward pass need each gradient to be complete in one pass, and PyTorch's own
+ * optimizers, whose hooks run on single parameters (torchtune, register_optim_in_bwd_hooks). */
+static lk_status check_optimizer_in_backward(const lk_job *job, lk_error *err) {
+	const char *why = NULL;
+	if (!job->optimizer_in_backward) return LK_OK;
+	if (lk_job_like_megatron(job) || lk_job_uses_deepspeed(job))
+		why = "only PyTorch's own optimizers can step there (--stack ddp or fsdp)";
+	else if (job->model.network == LK_NET_CONV)
+		why = "convolution nets are modelled with an update at the end of the step";
+	else if (job->microbatches > 1 || job->pp > 1)
+		why = "gradients of several micro-batches add up before the update";
+	else if (job->sharding == LK_SHARD_NONE && job->dp * job->cp > 1)
+		why = "replicas add their gradients up before the update";
+	else if (job->offload_optimizer || lk_optimizer_has_products(job))
+		why = "the optimizer does not update single tensors on the device";
+	if (!why) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--optimizer-in-backward", "%s", why);
+	return lk_hint(err, "leave it out");
+}
+
 const char *lk_job_lacks_teacher(const lk_job *job) {
 	const lk_model *of = job->teacher, *model = &job->model;
 	if (of->network != LK_NET_DECODER || model->network != LK_NET_DECODER || !of->lm_head ||
@@ -529,6 +549,7 @@ lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
 	LK_TRY(check_host_params(job, err));
 	LK_TRY(check_average(job, err));
 	LK_TRY(check_offload(job, err));
+	LK_TRY(check_optimizer_in_backward(job, err));
 	LK_TRY(check_recompute(job, err));
 	LK_TRY(check_optimizer(job, err));
 	LK_TRY(lk_job_check_objective(job, err));

@@ -174,7 +174,7 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 	if (lk_objective_of(job->objective)->reference > 0 && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held / weight_shards;
 	r.weights += teacher_weights(job) / weight_shards;
-	if (!lk_job_gradients_on_host(job))
+	if (!lk_job_gradients_on_host(job) && !job->optimizer_in_backward)
 		r.gradients = lk_sizes_shard_gradient_bytes(job) *
 		              (job->sharding >= LK_SHARD_ZERO2 ? sharded : trained);
 	double state = job->sharding >= LK_SHARD_ZERO1 ? sharded : trained;

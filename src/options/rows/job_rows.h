@@ -118,6 +118,10 @@
 #define OFFLOAD_ACTIVATIONS_ROW \
 	FLAG("offload-activations", JOB(offload_activations), \
 	 "what layers keep for the backward pass waits in the host's memory")
+#define OPTIMIZER_IN_BACKWARD_ROW \
+	FLAG("optimizer-in-backward", JOB(optimizer_in_backward), \
+	 "each parameter is updated, and its gradient freed, during the backward pass (torchtune's " \
+	 "optimizer_in_bwd)")
 
 /* ---- what is trained of it, and on what ---- */
 

@@ -35,6 +35,7 @@ static const lk_option options[] = {
 	{OFFLOAD_PARAMS_ROW(
 	 "with ZeRO-3 and the optimizer on the host: pieces of the weights are there too")},
 	{OFFLOAD_ACTIVATIONS_ROW},
+	{OPTIMIZER_IN_BACKWARD_ROW},
 	{CALIBRATION_ROW},
 
 	{GROUP("Budget")

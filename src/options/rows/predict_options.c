@@ -66,6 +66,7 @@ static const lk_option options[] = {
 	 "ZeRO-3: pieces of the weights are in the host's memory too (ZeRO-Infinity, FSDP's offload)")},
 	{EMA_ROW},
 	{OFFLOAD_ACTIVATIONS_ROW},
+	{OPTIMIZER_IN_BACKWARD_ROW},
 	{TASK_ROW(
 	 "pretrain, sft, lora; dpo (sft --dpo), kto, orpo, reward (a reward model, trained on pairs), "
 	 "with adapters dpo+lora and so on; generate: sequences that inference engines write; "

@@ -487,17 +487,22 @@ static void predict_view_put_stage(lk_table *table, const struct report *report,
 		lk_table_text(table, size_text(sizes[i], places, text, sizeof text));
 }
 
-/* The range is one of what is allocated; the rest of the total is taken as it is. */
+/* The total's range: of what the allocator held in measured fine-tuning runs where that was scored,
+ * else of what tensors took in Megatron-LM's own tests; the rest of the total is taken as it is. */
 static void put_memory_range(const struct report *report, const lk_stage_memory *memory) {
-	if (!(memory->low > 0)) return;
-	double rest = memory->total - memory->allocated;
+	const char *from = "the sum on Megatron-LM's own tests";
+	double least = memory->low, most = memory->high, of = memory->allocated;
+	if (memory->reserved_low > 0) {
+		least = memory->reserved_low, most = memory->reserved_high, of = memory->reserved;
+		from = "what the allocator held in measured fine-tuning runs";
+	}
+	if (!(least > 0)) return;
+	double rest = memory->total - of;
 	char low[TEXT], high[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
-	fprintf(report->out,
-	        "80 %% range of the total: %s - %s GiB, from errors of the sum on Megatron-LM's own "
-	        "tests\n",
-	        size_text(memory->low + rest, places, low, sizeof low),
-	        size_text(memory->high + rest, places, high, sizeof high));
+	fprintf(report->out, "80 %% range of the total: %s - %s GiB, from errors of %s\n",
+	        size_text(least + rest, places, low, sizeof low),
+	        size_text(most + rest, places, high, sizeof high), from);
 }
 
 static lk_status predict_view_put_memory(const struct report *report) {
