@@ -15,6 +15,7 @@
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes
  *   edit.c           the text that states a job, changed where another job needs it
  *   edit_places.c    where a text states what: keys of files, flags and variables of scripts
+ *   edit_lists.c     items of lists that leave and join
  *   edit_text.c      changes made to a text, or shown as a unified diff */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H

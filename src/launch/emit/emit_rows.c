@@ -74,6 +74,11 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	                    .tf32 = job->dtype == LK_TF32,
 	                    .packing = !lk_emit_images(job),
 	                    .adapter = job->task == LK_TASK_LORA,
+	                    .adapts_query = job->adapted & LK_ADAPT_QUERY,
+	                    .adapts_key = job->adapted & LK_ADAPT_KEY,
+	                    .adapts_value = job->adapted & LK_ADAPT_VALUE,
+	                    .adapts_out = job->adapted & LK_ADAPT_OUT,
+	                    .named_mlp = job->adapted & LK_ADAPT_MLP,
 	                    .quantization_bits = !job->narrow_base           ? 0
 	                                         : lk_base_of(job)->integers ? 8
 	                                                                     : 4,

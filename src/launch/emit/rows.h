@@ -47,6 +47,7 @@ typedef struct lk_spot {
 	const char *name; /* the path of a key; a flag without dashes */
 	lk_spot_form form;
 	size_t begin, at, end; /* of the key or flag; of its value, as it is written; at == end: none */
+	bool item;             /* of a list, "lora_target_modules.-"; it begins at its dash, if any */
 } lk_spot;
 typedef LK_VEC(lk_spot) lk_spots;
 /* All of them, in the order of the text; freed by the caller. Of what cannot be told nothing is
@@ -71,6 +72,26 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
                       const char *name, const char *with, lk_edits *out, lk_error *err);
 
 size_t lk_edit_line(const char *text, size_t at); /* where the line of a place begins */
+lk_status lk_edit_push(lk_edits *out, size_t at, size_t end, const char *with, lk_error *err);
+/* A value in the quotes of the one that it replaces, or stands beside. */
+const char *lk_spot_quoted(lk_arena *arena, const char *text, const lk_spot *place,
+                           const char *with);
+
+/* ---- edit_lists.c: the items of a list, neighbours among the places, and what changes of them */
+typedef struct lk_list_change {
+	const lk_spot *items;
+	size_t count;
+	bool *leaves; /* of each item */
+	const char *joins[16];
+	size_t join_count;
+} lk_list_change;
+/* Whether an item is this text; *at: which. */
+bool lk_list_has(lk_arena *arena, const char *text, const lk_list_change *list, const char *name,
+                 size_t *at);
+/* Items as names of the layers with adapters, in the names that the list has. */
+void lk_list_adapters(lk_arena *arena, const char *text, int adapted, lk_list_change *list);
+lk_status lk_list_edit(lk_arena *arena, const char *text, lk_list_change *list, lk_edits *out,
+                       lk_error *err);
 
 /* ---- edit_text.c: the text with the changes that are made; where two overlap, the first one
  * holds. Both are NULL when memory runs out. */
