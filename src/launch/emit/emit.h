@@ -32,6 +32,8 @@ const char *lk_emit_stack(const char *target);
 const char *lk_emit_framework(const char *target, const char *read);
 /* The software with which a framework trains, "fsdp,ddp,deepspeed". */
 const char *lk_emit_stacks(const char *framework);
+/* Refuses a task of which a target's framework cannot be told, naming those that can. */
+lk_status lk_emit_check_task(const char *target, const lk_job *job, lk_error *err);
 /* Why a framework cannot run a layout, complete or not, and what to do; NULL: it can. */
 const char *lk_emit_lacks(const char *framework, const lk_job *job);
 /* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
@@ -120,7 +122,7 @@ typedef struct lk_emission {
 	const char *contents;
 	lk_words launcher, program; /* torchrun and its options; what it starts */
 	bool accelerate;            /* is the launcher */
-	bool pairs;                 /* the text counts pairs of sequences */
+	bool pairs;                 /* the text counts pairs, of two sequences each */
 	const char *image;          /* of a container that has the framework */
 } lk_emission;
 
@@ -141,7 +143,6 @@ const char *lk_dotted_unknown(int dialect, const lk_job *job);
 /* emit_lacks.c: what they cannot run, in words, and what to do; NULL: nothing. */
 const char *lk_megatron_lacks(const lk_job *job);
 const char *lk_bridge_lacks(const lk_job *job);
-const char *lk_nemo_lacks(const lk_job *job);
 const char *lk_deepspeed_lacks(const lk_job *job);
 const char *lk_titan_lacks(const lk_job *job);
 
