@@ -166,7 +166,7 @@ static lk_status emit_check_task(const emit_framework *framework, const lk_job *
 	for (int i = 0; i < FRAMEWORKS; i++)
 		if (emit_trains(&frameworks[i], job))
 			lk_text_add(&list, "%s%s", list.used > 0 ? ", " : "", frameworks[i].name);
-	lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: %s%s is no task of what is written",
+	lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: no %s%s is written for it",
 	        framework->name, task, adapters ? " with adapters" : "");
 	return lk_hint(err, "give --emit with one of %s", text);
 }
