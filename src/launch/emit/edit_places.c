@@ -113,7 +113,8 @@ static lk_status places_walk(const struct places_walk *walk, const lk_value *map
 			if (strncmp(walk->text + k, map->keys[i], key) == 0) found = k;
 		if (found == to) continue;
 		if (found > begin && strchr("\"'", walk->text[found - 1])) found--;
-		if (!places_push(walk->out, (lk_spot){name, walk->form, found, to, to + (size_t)length, false}))
+		if (!places_push(walk->out,
+		                 (lk_spot){name, walk->form, found, to, to + (size_t)length, false}))
 			return lk_oom(err);
 	}
 	return LK_OK;
@@ -337,14 +338,15 @@ static lk_status places_add_flag(lk_arena *arena, const char *text, const lk_spo
 	                    *with ? (equals || !dashes ? "=" : " ") : "", *with ? quoted : "");
 	if (!flag) return lk_oom(err);
 	if (!places_alone(text, beside, &from, &to))
-		return lk_edit_push(out, beside->end, beside->end, lk_arena_printf(arena, " %s", flag), err);
+		return lk_edit_push(out, beside->end, beside->end, lk_arena_printf(arena, " %s", flag),
+		                    err);
 	int indent = (int)(beside->begin - from);
 	bool goes_on = to > from + 1 && text[to - 1] == '\n' && text[to - 2] == '\\';
 	bool follows = from > 1 && text[from - 2] == '\\';
 	return lk_edit_push(out, beside->end, beside->end,
-	                   lk_arena_printf(arena, "%s\n%.*s%s", goes_on || follows ? " \\" : "", indent,
-	                                   text + from, flag),
-	                   err);
+	                    lk_arena_printf(arena, "%s\n%.*s%s", goes_on || follows ? " \\" : "",
+	                                    indent, text + from, flag),
+	                    err);
 }
 
 /* The key at the end of a path, and the section before it. */
@@ -399,7 +401,7 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
 	if (section == 0 && toml) return LK_OK; /* the last table would take it */
 	if (section == 0)
 		return lk_edit_push(out, end, end,
-		                   lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value), err);
+		                    lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value), err);
 	if (memchr(name, '.', section) && !toml) return LK_OK;
 	const char *head = lk_arena_printf(arena, toml ? "\n[%.*s]\n" : "%.*s:\n", (int)section, name);
 	bool item = strcmp(key, "-") == 0;

@@ -53,19 +53,23 @@ typedef struct emit_framework {
 #define TUNES "pretrain sft lora dpo kto orpo reward"
 
 static const emit_framework frameworks[] = {
-	{"megatron", "megatron", "pretrain sft", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
-	{"bridge", "nemo", "pretrain sft lora", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
+	{"megatron", "megatron", "pretrain sft", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL,
+     MEGATRON_IMAGE, false},
+	{"bridge", "nemo", "pretrain sft lora", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE,
+     false},
 	{"nemo", "nemo", "pretrain", lk_bridge_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
 	{"deepspeed", "megatron-deepspeed", "pretrain", lk_deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL,
      MEGATRON_IMAGE, false},
-	{"torchtitan", "torchtitan", "pretrain", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE,
-     false},
-	{"axolotl", "fsdp", TUNES, lk_axolotl_lacks, 0, lk_write_axolotl, "axolotlai/axolotl:main-latest",
-     false},
+	{"torchtitan", "torchtitan", "pretrain", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL,
+     MEGATRON_IMAGE, false},
+	{"axolotl", "fsdp", TUNES, lk_axolotl_lacks, 0, lk_write_axolotl,
+     "axolotlai/axolotl:main-latest", false},
 	{"llama-factory", "fsdp", TUNES, lk_llama_factory_lacks, 0, lk_write_llama_factory,
      "hiyouga/llamafactory:latest", false},
-	{"nanotron", "megatron", "pretrain", lk_nanotron_lacks, 0, lk_write_nanotron, MEGATRON_IMAGE, false},
-	{"accelerate", "fsdp", TUNES " classify", lk_accelerate_lacks, 0, lk_write_accelerate, MEGATRON_IMAGE, true},
+	{"nanotron", "megatron", "pretrain", lk_nanotron_lacks, 0, lk_write_nanotron, MEGATRON_IMAGE,
+     false},
+	{"accelerate", "fsdp", TUNES " classify", lk_accelerate_lacks, 0, lk_write_accelerate,
+     MEGATRON_IMAGE, true},
 };
 
 static const struct emit_wrapper {

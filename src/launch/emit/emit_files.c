@@ -183,11 +183,10 @@ const char *lk_rule_axolotl_optimizer(const lk_emission *emission, const char *v
 
 /* Prompt strategies of data with a chosen and a rejected answer (src/axolotl/prompt_strategies). */
 const char *lk_rule_axolotl_data(const lk_emission *emission, const char *value) {
-	static const char *const types[] = {
-		[LK_OBJECTIVE_DPO] = "chat_template.default",
-		[LK_OBJECTIVE_KTO] = "chatml.argilla",
-		[LK_OBJECTIVE_ORPO] = "chat_template.argilla",
-		[LK_OBJECTIVE_REWARD] = "bradley_terry.chat_template"};
+	static const char *const types[] = {[LK_OBJECTIVE_DPO] = "chat_template.default",
+	                                    [LK_OBJECTIVE_KTO] = "chatml.argilla",
+	                                    [LK_OBJECTIVE_ORPO] = "chat_template.argilla",
+	                                    [LK_OBJECTIVE_REWARD] = "bradley_terry.chat_template"};
 	lk_objective objective = emission->job->objective;
 	return objective == LK_OBJECTIVE_TOKENS ? value : types[objective];
 }
@@ -441,6 +440,7 @@ bool lk_write_accelerate(lk_emission *emission) {
 	emission->contents = page.text;
 	emission->file = "accelerate.yaml";
 	emission->accelerate = true;
-	return page.text != NULL && lk_put_word(&emission->program, programs[emission->job->objective]) &&
+	return page.text != NULL &&
+	       lk_put_word(&emission->program, programs[emission->job->objective]) &&
 	       lk_emit_flags(emission, lk_keys_trainer);
 }

@@ -9,19 +9,19 @@
 typedef const char *lk_row_rule(const lk_emission *emission, const char *value);
 extern lk_row_rule lk_rule_accelerate_format, lk_rule_accelerate_kind, lk_rule_adapters,
 	lk_rule_adapts_all, lk_rule_adapts, lk_rule_core_adapts, lk_rule_attends,
-	lk_rule_axolotl_adapter, lk_rule_axolotl_data, lk_rule_axolotl_deepspeed, lk_rule_axolotl_optimizer,
-	lk_rule_base_of_4, lk_rule_base_of_8, lk_rule_bridge_format, lk_rule_core, lk_rule_core_experts,
-	lk_rule_core_recomputes, lk_rule_core_several, lk_rule_deepspeed, lk_rule_experts,
-	lk_rule_factory_deepspeed, lk_rule_factory_fsdp, lk_rule_factory_keeps, lk_rule_factory_liger,
-	lk_rule_factory_stage, lk_rule_orders, lk_rule_preferences, lk_rule_rewards,
-	lk_rule_fsdp, lk_rule_fsdp_recomputed, lk_rule_head_node, lk_rule_hybrid, lk_rule_image_pixels,
-	lk_rule_images, lk_rule_liger_plugin, lk_rule_loss_cut, lk_rule_loss_fused, lk_rule_loss_switch,
-	lk_rule_machines, lk_rule_mesh, lk_rule_named, lk_rule_narrow_base, lk_rule_nanotron_adam,
-	lk_rule_nanotron_engine, lk_rule_nanotron_llama, lk_rule_nanotron_optimizer,
-	lk_rule_nanotron_qwen, lk_rule_on, lk_rule_pipeline, lk_rule_recomputes_all,
-	lk_rule_rotary_base, lk_rule_several, lk_rule_shared_expert, lk_rule_shared_width,
-	lk_rule_tokens, lk_rule_trainer_recomputes, lk_rule_twice_rank, lk_rule_whole_recomputed,
-	lk_rule_zero3;
+	lk_rule_axolotl_adapter, lk_rule_axolotl_data, lk_rule_axolotl_deepspeed,
+	lk_rule_axolotl_optimizer, lk_rule_base_of_4, lk_rule_base_of_8, lk_rule_bridge_format,
+	lk_rule_core, lk_rule_core_experts, lk_rule_core_recomputes, lk_rule_core_several,
+	lk_rule_deepspeed, lk_rule_experts, lk_rule_factory_deepspeed, lk_rule_factory_fsdp,
+	lk_rule_factory_keeps, lk_rule_factory_liger, lk_rule_factory_stage, lk_rule_orders,
+	lk_rule_preferences, lk_rule_rewards, lk_rule_fsdp, lk_rule_fsdp_recomputed, lk_rule_head_node,
+	lk_rule_hybrid, lk_rule_image_pixels, lk_rule_images, lk_rule_liger_plugin, lk_rule_loss_cut,
+	lk_rule_loss_fused, lk_rule_loss_switch, lk_rule_machines, lk_rule_mesh, lk_rule_named,
+	lk_rule_narrow_base, lk_rule_nanotron_adam, lk_rule_nanotron_engine, lk_rule_nanotron_llama,
+	lk_rule_nanotron_optimizer, lk_rule_nanotron_qwen, lk_rule_on, lk_rule_pipeline,
+	lk_rule_recomputes_all, lk_rule_rotary_base, lk_rule_several, lk_rule_shared_expert,
+	lk_rule_shared_width, lk_rule_tokens, lk_rule_trainer_recomputes, lk_rule_twice_rank,
+	lk_rule_whole_recomputed, lk_rule_zero3;
 
 /* emit_rows.c: the rows that are written, as a YAML file; as flags of a program, false when memory
  * runs out. */
