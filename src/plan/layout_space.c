@@ -375,6 +375,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->loss_layers = layers_of_loss(&out->base);
 	const lk_job *base = &out->base;
 	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched;
+	if (request->job.emit) LK_TRY(lk_emit_check_task(request->job.emit, base, err));
 	out->framework = lk_emit_framework(request->job.emit, asked->launch.framework);
 	LK_TRY(read_stacks(request, base, launched ? asked->job.stack : "", out, err));
 	find_lacks(asked, out);

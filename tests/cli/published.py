@@ -37,14 +37,16 @@ JOBS = (
         "--recompute selective", "--recompute full/4 --pp 2", "--recompute core_attn+mlp", "--dtype fp8 --tp 1 --zero 1 --mbs 1", "--dtype fp8 --fp8-recipe blockwise --tp 1 --zero 1 --mbs 1",
         "--dtype mxfp8 --gpu b200 --tp 1 --zero 1 --mbs 1", "--dtype nvfp4 --gpu b200 --tp 1 --zero 1 --mbs 1", "--dtype fp16", "--zero 0", "--zero 2", "--zero 3", "--zero 3 --shard-group 8",
         "--zero 3 --offload-optimizer --offload-params", "--offload-optimizer", "--optimizer adam-8bit", "--optimizer muon --tp 1 --zero 1 --mbs 1", "--optimizer lion",
-        "--optimizer adafactor", "--optimizer sgd", "--compile", "--cuda-graphs", "--task sft", "--dpo --tp 2 --zero 1 --mbs 1", "--loss linear", "--loss cut",
+        "--optimizer adafactor", "--optimizer sgd", "--compile", "--cuda-graphs", "--task sft", "--dpo --zero 3 --mbs 2", "--task kto --zero 3 --mbs 2", "--task orpo --zero 3 --mbs 2",
+        "--task reward --zero 3 --mbs 2", "--task dpo+lora --mbs 2", "--loss linear", "--loss cut",
         "--tp 4 --tp-comm-overlap", "--pp 4 --schedule gpipe", "--pp 4 --vp 2 --schedule zb-v", "--pack lognormal:700", "--bf16-layers 1 --dtype fp8 --tp 2 --zero 1",
         "--fp8-params --dtype fp8 --tp 1 --zero 1 --mbs 1", "--state-dtype bf16", "--no-overlap-grad-reduce", "--offload-activations --zero 3")] +
     [f"{SMALL} {more}" for more in ("", "--zero 3 --recompute full", "--dtype fp32", "--num-labels 3 --task sft")] +
     [f"{EXPERTS} {more}" for more in ("--ep 8", "--ep 4 --pp 2 --recompute moe_act+layernorm", "--ep 8 --dispatcher allgather", "--ep 8 --dispatcher deepep",
                                       "--ep 8 --pp 2 --vp 2 --expert-overlap", "--ep 4 --etp 1 --tp 2")] +
     [f"{DENSE} --stack deepspeed {more}" for more in ("--zero 2 --offload-optimizer", "--zero 3 --tp 1")] +
-    [f"{LORA} {more}" for more in ("", "--qlora", "--lora-rank 64 --dora", "--base-format int8")] +
+    [f"{LORA} {more}" for more in ("", "--qlora", "--lora-rank 64 --dora", "--base-format int8", "--lora-targets q_proj+v_proj", "--lora-targets gate_proj+up_proj+down_proj",
+                              "--optimizer adam-8bit")] +
     ["--model gpt2 --gpu v100-sxm-32 --gpus 8 --gbs 64 --seq 1024 --dtype fp16",
      "--model deepseek-v3 --gpu h100-sxm --gpus 256 --gbs 2048 --seq 4096 --pp 16 --ep 16 --recompute full",
      "--model gpt-oss-20b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --ep 4", "--model bert-large --gpu a100-sxm-80 --gpus 8 --gbs 64 --seq 512",
@@ -137,7 +139,7 @@ class Judge:
         if not words:
             return
         if framework == "accelerate":
-            program = words.index("train.py")
+            program = next(i for i, word in enumerate(words) if word.endswith(".py"))
             self.options(framework, words[2:program] + words[program + 1:], job)
         elif framework == "nemo":
             self.options(framework, words[words.index("pretrain") + 1:], job)

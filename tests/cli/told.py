@@ -31,10 +31,45 @@ KEYS = {
     "accelerate": dict(tp=ACCELERATE + "tp_size", cp=ACCELERATE + "cp_size", mbs="per_device_train_batch_size",
                        accumulation="gradient_accumulation_steps", seq="max_length"),
 }
+PAIRS = {"--dpo", "dpo", "orpo", "reward", "dpo+lora"}
+PREFERENCES = PAIRS | {"kto"}  # data that nothing packs, as nothing packs images
+PACKING = {"axolotl": "sample_packing", "llama-factory": "packing", "accelerate": "packing"}
 # What a note calls a fact, where not by its own name.
-FIELDS = {"zero": ("sharding",), "recompute": ("recompute", "recompute_modules", "recompute_layers"), "offload": ("offload_",),
+FIELDS = {"targets": ("lora_targets",), "packing": ("ragged",), "zero": ("sharding",), "recompute": ("recompute", "recompute_modules", "recompute_layers"), "offload": ("offload_",),
           "base": ("narrow_base", "base_"), "rank": ("lora_rank",), "dtype": ("dtype", "fp8_recipe"), "seq": ("seq", "ragged")}
 WIDE = {"bf16": "bf16", "fp16": "fp16", "float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+# Of optimizers: the key, and where it has another word than lockstep.
+OPTIMIZERS = {"megatron": "optimizer", "deepspeed": "optimizer", "axolotl": "optimizer", "llama-factory": "optim", "accelerate": "optim",
+              "nanotron": "optimizer.optimizer_factory.name"}
+OPTIMIZER = {"adamw_torch": "adam", "adamw_torch_fused": "adam", "adamw_bnb_8bit": "adam-8bit", "adamw_torch_4bit": "adam-4bit",
+             "lion_32bit": "lion", "lion_8bit": "lion-8bit", "ademamix_8bit": "ademamix-8bit", "dist_muon": "muon", "adamW": "adam",
+             "flash_adamw": "adam-flash"}
+# Of pipelines, with stages that interleave and without; None: it runs 1f1b and interleaved alone.
+SCHEDULES = {"torchtitan": "parallelism.pipeline_parallel_schedule", "nanotron": "parallelism.pp_engine"}
+SCHEDULE = {"Interleaved1F1B": "interleaved", "1F1B": "1f1b", "GPipe": "gpipe", "ZBVZeroBubble": "zb-v", "afab": "gpipe", "1f1b": "1f1b"}
+# Layers with adapters, as what they are.
+ATTENTION, MLP = ("q", "k", "v", "o"), ("gate", "up", "down")
+LAYERS = {"linear_qkv": ("q", "k", "v"), "linear_proj": ("o",), "linear_fc1": ("gate", "up"), "linear_fc2": ("down",)}
+
+
+def layers(names):
+    """The layers that a list of names adapts."""
+    found = [LAYERS.get(name) or (name.removesuffix("_proj"),) for name in re.findall(r"\w+", names)]
+    return sorted({layer for one in found for layer in one})
+
+
+def targets(text):
+    """Layers with adapters by the text's words, as all_linear or those named."""
+    named = [text.get(key) for key in ("lora_target_modules.-", "lora_target_modules", "lora_target", "peft.target_modules")]
+    named = next((one for one in named if one), "all")
+    return sorted(ATTENTION + MLP) if named in ("all", "all-linear") or text.on("lora_target_linear") else layers(named)
+
+
+def optimizer(text):
+    name = text.get(OPTIMIZERS.get(text.framework)) or "adam"
+    return OPTIMIZER.get(name, name)
 
 
 class Text:
@@ -143,9 +178,13 @@ def asked(job, layout):
     facts = {key: layout[key] for key in ("tp", "pp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute")}
     facts["vp"] = layout["vp"] if layout["schedule"] == "interleaved" else 1
     facts["zero"] = int(stage[1]) if stage and layout["dp"] * layout["cp"] > 1 else 0
+    facts["optimizer"] = value("--optimizer", "adam")
+    facts["schedule"] = layout["schedule"] if layout["pp"] > 1 else "1f1b"
+    facts["packing"] = not PREFERENCES & set(words) and "-vl-" not in job
     facts["offload"] = "--offload-optimizer" in words or "--offload-params" in words
     if value("--task", "") == "lora":
         facts["rank"] = int(value("--lora-rank", 16))
+        facts["targets"] = layers(value("--lora-targets", "q_proj+k_proj+v_proj+o_proj"))
         facts["base"] = 4 if "--qlora" in words else 8 if "--base-format" in words else 16
     return facts
 
@@ -165,12 +204,19 @@ def told(text, job, facts, gpus):
         found["mbs"] = number("training.num_tokens_per_microbatch_per_dp_rank") // found["seq"]
         found["gbs"] = number("training.num_tokens_per_train_step") // found["seq"]
         found["vp"] = facts["vp"]  # by layers per stage, or two where the schedule is interleaved
+    if PAIRS & set(job.split()):
+        found["mbs"] *= 2  # what the text counts are pairs
     if "accumulation" in keys:
         found["gbs"] = found["mbs"] * number(keys["accumulation"]) * gpus // (found["tp"] * found["cp"] * found["pp"])
     found |= {"zero": zero(text) if facts["zero"] or zero(text) != 3 else 0, "dtype": dtype(text), "offload": offload(text)}
+    found["optimizer"] = optimizer(text)
+    word = text.get(SCHEDULES.get(text.framework))
+    found["schedule"] = "1f1b" if found["pp"] == 1 else SCHEDULE.get(word, "interleaved" if found["vp"] > 1 else "1f1b")
+    found["packing"] = text.on(PACKING[text.framework]) if text.framework in PACKING else facts["packing"]
     kind, _, modules = recompute(text).partition(" ")
     found["recompute"] = facts["recompute"] if same_recompute(facts["recompute"], kind, modules) else f"{kind} {modules}"
     if "rank" in facts:
+        found["targets"] = targets(text)
         found["rank"] = number("lora_r") or number("lora_rank") or number("peft.dim")
         bits = number("quantization_bit") or 16
         found["base"] = 4 if text.on("load_in_4bit") else 8 if text.on("load_in_8bit") else bits

@@ -133,7 +133,8 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 	for (size_t i = 0; tables[i]; i++)
 		for (const lk_key *row = tables[i]; row->path; row++, at++) {
 			bool fact = row->kind == LK_KEY_FACT && row->fact;
-			bool whole = *row->path && !strpbrk(row->path, "*") && !strstr(row->path, ".-");
+			const char *item = strstr(row->path, ".-");
+			bool whole = *row->path && !strpbrk(row->path, "*") && (!item || !item[2]);
 			bool network = fact && strcmp(row->fact, "network_name") == 0;
 			if (!whole || network || (row->direction == LK_READ && is[at] && !*is[at])) continue;
 			bool along = row->kind == LK_KEY_SKIP;
@@ -314,11 +315,59 @@ static const char *edit_value(const edit_work *work, const edit_change *change) 
 static lk_status edit_change_places(edit_work *work, bool *stated, lk_error *err) {
 	for (size_t i = 0; i < work->places.count; i++) {
 		const lk_spot *place = &work->places.at[i];
-		const edit_change *change = edit_change_of(work, place);
+		const edit_change *change = place->item ? NULL : edit_change_of(work, place);
 		if (!change) continue;
 		stated[change - work->changes] = true;
 		LK_TRY(lk_spot_change(work->arena, work->source->text, place, edit_value(work, change),
 		                      &work->edits, err));
+	}
+	return LK_OK;
+}
+
+/* Whether a list is one of the layers that have adapters. */
+static bool edit_of_adapters(const edit_work *work, const char *name) {
+	size_t length = strlen(name) - strlen(".-");
+	for (size_t i = 0; work->base.keys && work->base.keys[i]; i++)
+		for (const lk_key *row = work->base.keys[i]; row->path; row++)
+			if (row->kind == LK_KEY_FACT && row->direction != LK_WRITTEN &&
+			    strlen(row->path) == length && strncmp(row->path, name, length) == 0)
+				return lk_name_among("lora_modules lora_targets", row->fact);
+	return false;
+}
+
+/* Changes of one list of the text: of layers that have adapters by what they are, of others by the
+ * items that the jobs state. */
+static lk_status edit_change_list(edit_work *work, const lk_spot *items, size_t count, bool *stated,
+                                  lk_error *err) {
+	const char *text = work->source->text, *name = edit_name(work, items);
+	lk_list_change list = {.items = items, .count = count};
+	list.leaves = LK_ARRAY(work->arena, bool, count);
+	if (!list.leaves) return lk_oom(err);
+	bool adapters = edit_of_adapters(work, name);
+	if (adapters && work->job->task == LK_TASK_LORA)
+		lk_list_adapters(work->arena, text, work->job->adapted, &list);
+	for (int i = 0; i < work->change_count; i++) {
+		const edit_change *change = &work->changes[i];
+		size_t at;
+		if (strcmp(change->name, name) != 0) continue;
+		stated[i] = true;
+		if (adapters) continue;
+		if (change->before && lk_list_has(work->arena, text, &list, change->before, &at))
+			list.leaves[at] = true;
+		if (change->after && !lk_list_has(work->arena, text, &list, change->after, &at) &&
+		    list.join_count < sizeof list.joins / sizeof *list.joins)
+			list.joins[list.join_count++] = change->after;
+	}
+	return lk_list_edit(work->arena, text, &list, &work->edits, err);
+}
+
+static lk_status edit_change_lists(edit_work *work, bool *stated, lk_error *err) {
+	size_t count;
+	for (size_t i = 0; i < work->places.count; i += count) {
+		const lk_spot *items = &work->places.at[i];
+		for (count = 1; items->item && i + count < work->places.count; count++)
+			if (!items[count].item || strcmp(items[count].name, items->name) != 0) break;
+		if (items->item) LK_TRY(edit_change_list(work, items, count, stated, err));
 	}
 	return LK_OK;
 }
@@ -365,7 +414,7 @@ static const lk_spot *edit_beside(const edit_work *work, const char *name, int r
 		int at = edit_row(work, place), shared = edit_shared(name, place->name);
 		const char *last = strrchr(place->name, '.');
 		bool above = !last || strncmp(place->name, name, (size_t)(last + 1 - place->name)) == 0;
-		if (at < 0 || (place->form == LK_SPOT_JSON && !above)) continue;
+		if (at < 0 || place->item || (place->form == LK_SPOT_JSON && !above)) continue;
 		int off = at > row ? 2 * (at - row) : row - at;
 		bool nearer = shared > best_shared || (shared == best_shared && off <= best_off);
 		if (best && !nearer) continue;
@@ -510,6 +559,7 @@ lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, con
 	lk_status status = edit_begin(&work, err);
 	if (status == LK_OK) status = edit_compare(&work, err);
 	if (status == LK_OK) status = edit_change_places(&work, stated, err);
+	if (status == LK_OK) status = edit_change_lists(&work, stated, err);
 	if (status == LK_OK) status = edit_add_settings(&work, stated, err);
 	if (status == LK_OK) status = edit_settle(&work, &score, err);
 	if (status == LK_OK) status = edit_end(&work, whole, written, out, err);

@@ -65,6 +65,35 @@ struct places_walk {
 	lk_spots *out;
 };
 
+/* Where a value begins, and how long it is; -1: it cannot be told. */
+static long places_value(const struct places_walk *walk, const lk_value *value, size_t *begin) {
+	const char *at = places_byte(walk->text, value, walk->form == LK_SPOT_YAML);
+	if (at && walk->form == LK_SPOT_TOML && strchr(" \t=", *at)) at += strspn(at, " \t=");
+	if (!at) return -1;
+	*begin = (size_t)(at - walk->text);
+	return places_scalar(at, value);
+}
+
+/* Items of a list of scalars; of one that cannot be told, nothing. */
+static lk_status places_items(const struct places_walk *walk, const lk_value *list,
+                              const char *path, lk_error *err) {
+	const char *name = lk_arena_printf(walk->arena, "%s.-", path);
+	size_t first = walk->out->count;
+	for (size_t i = 0; i < list->count; i++) {
+		size_t at;
+		long length = places_value(walk, &list->items[i], &at);
+		if (length <= 0) {
+			walk->out->count = first;
+			return LK_OK;
+		}
+		size_t line = lk_edit_line(walk->text, at), dash = line + strspn(walk->text + line, " \t");
+		bool block = dash < at && walk->text[dash] == '-' && walk->form == LK_SPOT_YAML;
+		lk_spot item = {name, walk->form, block ? dash : at, at, at + (size_t)length, true};
+		if (!places_push(walk->out, item)) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status places_walk(const struct places_walk *walk, const lk_value *map, const char *path,
                              int depth, lk_error *err) {
 	for (size_t i = 0; i < map->count && depth < DEPTH; i++) {
@@ -73,19 +102,19 @@ static lk_status places_walk(const struct places_walk *walk, const lk_value *map
 			*path ? lk_arena_printf(walk->arena, "%s.%s", path, map->keys[i]) : map->keys[i];
 		if (!name) return lk_oom(err);
 		if (value->kind == LK_JSON_OBJECT) LK_TRY(places_walk(walk, value, name, depth + 1, err));
+		if (value->kind == LK_JSON_ARRAY) LK_TRY(places_items(walk, value, name, err));
 		if (value->kind == LK_JSON_OBJECT || value->kind == LK_JSON_ARRAY) continue;
-		const char *at = places_byte(walk->text, value, walk->form == LK_SPOT_YAML);
-		if (at && walk->form == LK_SPOT_TOML && strchr(" \t=", *at)) at += strspn(at, " \t=");
-		long length = at ? places_scalar(at, value) : -1;
+		size_t to;
+		long length = places_value(walk, value, &to);
 		if (length < 0) continue;
 		/* the key is on the line: a value that an alias shares is another key's */
-		size_t begin = lk_edit_line(walk->text, (size_t)(at - walk->text));
-		size_t key = strlen(map->keys[i]), to = (size_t)(at - walk->text), found = to;
+		size_t begin = lk_edit_line(walk->text, to), key = strlen(map->keys[i]), found = to;
 		for (size_t k = begin; k + key <= to; k++)
 			if (strncmp(walk->text + k, map->keys[i], key) == 0) found = k;
 		if (found == to) continue;
 		if (found > begin && strchr("\"'", walk->text[found - 1])) found--;
-		if (!places_push(walk->out, (lk_spot){name, walk->form, found, to, to + (size_t)length}))
+		if (!places_push(walk->out,
+		                 (lk_spot){name, walk->form, found, to, to + (size_t)length, false}))
 			return lk_oom(err);
 	}
 	return LK_OK;
@@ -181,17 +210,15 @@ lk_status lk_spots_of_script(lk_arena *arena, const char *text, lk_spots *out, l
 
 /* ---- changes ---- */
 
-static lk_status places_edit(lk_edits *out, size_t at, size_t end, const char *with,
-                             lk_error *err) {
+lk_status lk_edit_push(lk_edits *out, size_t at, size_t end, const char *with, lk_error *err) {
 	if (out->count == EDITS) return LK_OK;
 	if (!with || !lk_push(out)) return lk_oom(err);
 	*lk_last(out) = (lk_edit){.at = at, .end = end, .with = with};
 	return LK_OK;
 }
 
-/* A value in the quotes of the one that it replaces. */
-static const char *places_quoted(lk_arena *arena, const char *text, const lk_spot *place,
-                                 const char *with) {
+const char *lk_spot_quoted(lk_arena *arena, const char *text, const lk_spot *place,
+                           const char *with) {
 	char quote = place->at < place->end ? text[place->at] : '\0';
 	bool bare = *with && with[strspn(with, "0123456789.-+eE")] == '\0';
 	bool truth =
@@ -219,13 +246,13 @@ static lk_status places_remove(lk_arena *arena, const char *text, const lk_spot 
 	size_t from, to;
 	bool alone = places_alone(text, place, &from, &to);
 	if (place->form == LK_SPOT_JSON || (place->form == LK_SPOT_YAML && !alone))
-		return places_edit(out, place->at, place->end, "null", err);
-	if (alone) return places_edit(out, from, to, "", err);
+		return lk_edit_push(out, place->at, place->end, "null", err);
+	if (alone) return lk_edit_push(out, from, to, "", err);
 	if (place->form == LK_SPOT_TOML) return LK_OK;
 	from = place->begin;
 	while (from > 0 && strchr(" \t", text[from - 1])) from--;
 	(void)arena;
-	return places_edit(out, from, place->end, "", err);
+	return lk_edit_push(out, from, place->end, "", err);
 }
 
 /* "4", "${1:-4}" or "${TP}" from `at` on: of a literal the change, of a variable those of where it
@@ -236,7 +263,7 @@ static lk_status places_follow(lk_arena *arena, const char *text, size_t at, siz
 	bool literal = end > at;
 	for (size_t i = at; i < end; i++)
 		literal &= isalnum((unsigned char)text[i]) || strchr("_.,-+", text[i]);
-	if (literal) return depth > 0 ? places_edit(out, at, end, with, err) : LK_OK;
+	if (literal) return depth > 0 ? lk_edit_push(out, at, end, with, err) : LK_OK;
 	if (text[at] != '$' || depth == VARIABLES || strpbrk(with, " \"'\\$`")) return LK_OK;
 	bool braces = text[at + 1] == '{';
 	size_t name = at + 1 + braces, length = 0;
@@ -286,16 +313,16 @@ lk_status lk_spot_change(lk_arena *arena, const char *text, const lk_spot *place
 	bool plain = place->at < place->end && isalpha((unsigned char)text[place->at]);
 	if (place->form == LK_SPOT_FLAG && plain && text[place->at - 1] != '=' &&
 	    places_names_layers(arena, with))
-		return places_edit(out, place->at, places_arguments(text, place->end), with, err);
+		return lk_edit_push(out, place->at, places_arguments(text, place->end), with, err);
 	if (place->form == LK_SPOT_FLAG && place->at < place->end && *with)
 		LK_TRY(places_follow(arena, text, place->at, place->end, with, 0, out, err));
 	if (place->form == LK_SPOT_FLAG && place->at == place->end) {
 		if (!*with) return LK_OK; /* it is on */
-		return places_edit(out, place->end, place->end, lk_arena_printf(arena, " %s", with), err);
+		return lk_edit_push(out, place->end, place->end, lk_arena_printf(arena, " %s", with), err);
 	}
-	const char *value = places_quoted(arena, text, place, with);
+	const char *value = lk_spot_quoted(arena, text, place, with);
 	if (value && place->at == place->end) value = lk_arena_printf(arena, " %s", value);
-	return places_edit(out, place->at, place->end, value, err);
+	return lk_edit_push(out, place->at, place->end, value, err);
 }
 
 /* A flag after another: on a line of its own where that one has one. */
@@ -311,14 +338,15 @@ static lk_status places_add_flag(lk_arena *arena, const char *text, const lk_spo
 	                    *with ? (equals || !dashes ? "=" : " ") : "", *with ? quoted : "");
 	if (!flag) return lk_oom(err);
 	if (!places_alone(text, beside, &from, &to))
-		return places_edit(out, beside->end, beside->end, lk_arena_printf(arena, " %s", flag), err);
+		return lk_edit_push(out, beside->end, beside->end, lk_arena_printf(arena, " %s", flag),
+		                    err);
 	int indent = (int)(beside->begin - from);
 	bool goes_on = to > from + 1 && text[to - 1] == '\n' && text[to - 2] == '\\';
 	bool follows = from > 1 && text[from - 2] == '\\';
-	return places_edit(out, beside->end, beside->end,
-	                   lk_arena_printf(arena, "%s\n%.*s%s", goes_on || follows ? " \\" : "", indent,
-	                                   text + from, flag),
-	                   err);
+	return lk_edit_push(out, beside->end, beside->end,
+	                    lk_arena_printf(arena, "%s\n%.*s%s", goes_on || follows ? " \\" : "",
+	                                    indent, text + from, flag),
+	                    err);
 }
 
 /* The key at the end of a path, and the section before it. */
@@ -335,7 +363,7 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
 	if (form == LK_SPOT_FLAG || (form == LK_SPOT_JSON && !beside)) return LK_OK;
 	size_t section, other = 0, end = strlen(text), indent = 0;
 	const char *key = places_last(name, &section), *where = text;
-	const char *value = places_quoted(arena, text, &(lk_spot){.form = form}, with);
+	const char *value = lk_spot_quoted(arena, text, &(lk_spot){.form = form}, with);
 	if (!value) return lk_oom(err);
 	if (beside) {
 		size_t line = lk_edit_line(text, beside->begin);
@@ -360,23 +388,26 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
 		const char *put = same ? lk_arena_printf(arena, "%s\"%s\": %s", gap, key, value)
 		                       : lk_arena_printf(arena, "%s\"%.*s\": {\"%s\": %s}", gap,
 		                                         (int)section, name, key, value);
-		return places_edit(out, beside->end, beside->end, put, err);
+		return lk_edit_push(out, beside->end, beside->end, put, err);
 	}
 	bool toml = form == LK_SPOT_TOML;
 	const char *sign = toml ? " =" : ":";
 	if (same)
-		return places_edit(
+		return lk_edit_push(
 			out, end, end,
 			lk_arena_printf(arena, "\n%.*s%s%s %s", (int)indent, where, key, sign, value), err);
 	end = strlen(text);
 	line_end = end > 0 && text[end - 1] != '\n' ? "\n" : "";
 	if (section == 0 && toml) return LK_OK; /* the last table would take it */
 	if (section == 0)
-		return places_edit(out, end, end,
-		                   lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value), err);
+		return lk_edit_push(out, end, end,
+		                    lk_arena_printf(arena, "%s%s: %s\n", line_end, key, value), err);
 	if (memchr(name, '.', section) && !toml) return LK_OK;
 	const char *head = lk_arena_printf(arena, toml ? "\n[%.*s]\n" : "%.*s:\n", (int)section, name);
-	const char *line = lk_arena_printf(arena, "%s%s%s %s\n", toml ? "" : "  ", key, sign, value);
+	bool item = strcmp(key, "-") == 0;
+	if (item && toml) return LK_OK;
+	const char *line =
+		lk_arena_printf(arena, "%s%s%s %s\n", toml ? "" : "  ", key, item ? "" : sign, value);
 	if (!head || !line) return lk_oom(err);
 	for (size_t i = 0; i < out->count; i++) { /* a section begins once */
 		lk_edit *edit = &out->at[i];
@@ -384,5 +415,5 @@ lk_status lk_spot_add(lk_arena *arena, const char *text, const lk_spot *beside, 
 		edit->with = lk_arena_printf(arena, "%s%s", edit->with, line);
 		return edit->with ? LK_OK : lk_oom(err);
 	}
-	return places_edit(out, end, end, lk_arena_printf(arena, "%s%s%s", line_end, head, line), err);
+	return lk_edit_push(out, end, end, lk_arena_printf(arena, "%s%s%s", line_end, head, line), err);
 }

@@ -38,6 +38,7 @@ static bool emit_one_of(const char *stack, const char *const *names) {
 typedef struct emit_framework {
 	const char *name;
 	const char *stack;                       /* of jobs that state none */
+	const char *tasks;                       /* that it can be told; with adapters if it has lora */
 	const char *(*lacks)(const lk_job *job); /* what it cannot run; NULL: nothing */
 	lk_dialect dialect;                      /* of a line */
 	bool (*write)(lk_emission *emission);    /* NULL: a line */
@@ -48,20 +49,27 @@ typedef struct emit_framework {
 #define MEGATRON_IMAGE "nvcr.io/nvidia/pytorch:25.09-py3"
 #define NEMO_IMAGE     "nvcr.io/nvidia/nemo:25.09"
 
+/* Objectives by the names of --task; classify: a head of a few columns. */
+#define TUNES "pretrain sft lora dpo kto orpo reward"
+
 static const emit_framework frameworks[] = {
-	{"megatron", "megatron", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL, MEGATRON_IMAGE, false},
-	{"bridge", "nemo", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE, false},
-	{"nemo", "nemo", lk_nemo_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
-	{"deepspeed", "megatron-deepspeed", lk_deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL,
+	{"megatron", "megatron", "pretrain sft", lk_megatron_lacks, LK_DIALECT_MEGATRON, NULL,
      MEGATRON_IMAGE, false},
-	{"torchtitan", "torchtitan", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL, MEGATRON_IMAGE,
+	{"bridge", "nemo", "pretrain sft lora", lk_bridge_lacks, LK_DIALECT_BRIDGE, NULL, NEMO_IMAGE,
      false},
-	{"axolotl", "fsdp", lk_axolotl_lacks, 0, lk_write_axolotl, "axolotlai/axolotl:main-latest",
-     false},
-	{"llama-factory", "fsdp", lk_llama_factory_lacks, 0, lk_write_llama_factory,
+	{"nemo", "nemo", "pretrain", lk_bridge_lacks, LK_DIALECT_NEMO, NULL, NEMO_IMAGE, false},
+	{"deepspeed", "megatron-deepspeed", "pretrain", lk_deepspeed_lacks, LK_DIALECT_DEEPSPEED, NULL,
+     MEGATRON_IMAGE, false},
+	{"torchtitan", "torchtitan", "pretrain", lk_titan_lacks, LK_DIALECT_TORCHTITAN, NULL,
+     MEGATRON_IMAGE, false},
+	{"axolotl", "fsdp", TUNES, lk_axolotl_lacks, 0, lk_write_axolotl,
+     "axolotlai/axolotl:main-latest", false},
+	{"llama-factory", "fsdp", TUNES, lk_llama_factory_lacks, 0, lk_write_llama_factory,
      "hiyouga/llamafactory:latest", false},
-	{"nanotron", "megatron", lk_nanotron_lacks, 0, lk_write_nanotron, MEGATRON_IMAGE, false},
-	{"accelerate", "fsdp", lk_accelerate_lacks, 0, lk_write_accelerate, MEGATRON_IMAGE, true},
+	{"nanotron", "megatron", "pretrain", lk_nanotron_lacks, 0, lk_write_nanotron, MEGATRON_IMAGE,
+     false},
+	{"accelerate", "fsdp", TUNES " classify", lk_accelerate_lacks, 0, lk_write_accelerate,
+     MEGATRON_IMAGE, true},
 };
 
 static const struct emit_wrapper {
@@ -137,6 +145,39 @@ static const emit_framework *emit_named(const char *name) {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	return emit_find(name, &framework, &wrapper) ? framework : NULL;
+}
+
+/* What a job does, as the column `tasks` names it. */
+static const char *emit_task(const lk_job *job) {
+	static const char *const tasks[] = {"pretrain", "sft", "lora"};
+	if (job->objective != LK_OBJECTIVE_TOKENS) return lk_objective_names[job->objective];
+	return job->labels > 0 && job->model.network == LK_NET_DECODER ? "classify" : tasks[job->task];
+}
+
+static bool emit_trains(const emit_framework *framework, const lk_job *job) {
+	return lk_name_among(framework->tasks, emit_task(job)) &&
+	       (job->task != LK_TASK_LORA || lk_name_among(framework->tasks, "lora"));
+}
+
+/* Refuses a task of which the framework cannot be told, naming those that can. */
+static lk_status emit_check_task(const emit_framework *framework, const lk_job *job,
+                                 lk_error *err) {
+	const char *task = emit_task(job);
+	if (emit_trains(framework, job)) return LK_OK;
+	bool adapters = job->task == LK_TASK_LORA && strcmp(task, "lora") != 0;
+	char text[NAMED];
+	lk_text list = lk_text_begin(text, sizeof text);
+	for (int i = 0; i < FRAMEWORKS; i++)
+		if (emit_trains(&frameworks[i], job))
+			lk_text_add(&list, "%s%s", list.used > 0 ? ", " : "", frameworks[i].name);
+	lk_fail(err, LK_ERR_INPUT, "--emit", "%s cannot run this job: no %s%s is written for it",
+	        framework->name, task, adapters ? " with adapters" : "");
+	return lk_hint(err, "give --emit with one of %s", text);
+}
+
+lk_status lk_emit_check_task(const char *target, const lk_job *job, lk_error *err) {
+	const emit_framework *framework = emit_named(target);
+	return framework ? emit_check_task(framework, job, err) : LK_OK;
 }
 
 /* The framework that runs a stack's layouts, for a wrapper that names none. */
@@ -463,7 +504,8 @@ bool lk_emission_begin(lk_emission *emission, lk_arena *arena, const lk_job *job
 	                          .job = job,
 	                          .cluster = cluster,
 	                          .per_node = emit_per_node(job, cluster),
-	                          .network = emit_network_id(arena, job)};
+	                          .network = emit_network_id(arena, job),
+	                          .pairs = lk_objective_of(job->objective)->pairs};
 	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
 	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
 	return emission->network != NULL;
@@ -585,6 +627,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
 	emit_find(target, &framework, &wrapper);
 	if (framework == NULL) framework = emit_of_stack(job);
+	LK_TRY(emit_check_task(framework, job, err));
 	const char *lacks = emit_lacks(framework, job);
 	if (lacks != NULL) {
 		const char *what = strchr(lacks, ';');

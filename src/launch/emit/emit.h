@@ -15,6 +15,7 @@
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes
  *   edit.c           the text that states a job, changed where another job needs it
  *   edit_places.c    where a text states what: keys of files, flags and variables of scripts
+ *   edit_lists.c     items of lists that leave and join
  *   edit_text.c      changes made to a text, or shown as a unified diff */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H
@@ -31,6 +32,8 @@ const char *lk_emit_stack(const char *target);
 const char *lk_emit_framework(const char *target, const char *read);
 /* The software with which a framework trains, "fsdp,ddp,deepspeed". */
 const char *lk_emit_stacks(const char *framework);
+/* Refuses a task of which a target's framework cannot be told, naming those that can. */
+lk_status lk_emit_check_task(const char *target, const lk_job *job, lk_error *err);
 /* Why a framework cannot run a layout, complete or not, and what to do; NULL: it can. */
 const char *lk_emit_lacks(const char *framework, const lk_job *job);
 /* Whether a target is the given text with changes; *whole: all of it, else a unified diff. */
@@ -119,7 +122,7 @@ typedef struct lk_emission {
 	const char *contents;
 	lk_words launcher, program; /* torchrun and its options; what it starts */
 	bool accelerate;            /* is the launcher */
-	bool pairs;                 /* the text counts pairs of sequences */
+	bool pairs;                 /* the text counts pairs, of two sequences each */
 	const char *image;          /* of a container that has the framework */
 } lk_emission;
 
@@ -140,7 +143,6 @@ const char *lk_dotted_unknown(int dialect, const lk_job *job);
 /* emit_lacks.c: what they cannot run, in words, and what to do; NULL: nothing. */
 const char *lk_megatron_lacks(const lk_job *job);
 const char *lk_bridge_lacks(const lk_job *job);
-const char *lk_nemo_lacks(const lk_job *job);
 const char *lk_deepspeed_lacks(const lk_job *job);
 const char *lk_titan_lacks(const lk_job *job);
 

@@ -141,6 +141,17 @@ const char *lk_rule_several(const lk_emission *emission, const char *value) {
 	return files_if(strcmp(value, "0") != 0 && strcmp(value, "1") != 0, value);
 }
 
+/* Objectives by name; out for one that compares tokens. */
+const char *lk_rule_preferences(const lk_emission *emission, const char *value) {
+	lk_objective objective = emission->job->objective;
+	(void)value;
+	bool is = objective != LK_OBJECTIVE_TOKENS && objective != LK_OBJECTIVE_REWARD;
+	return files_if(is, lk_objective_names[objective]);
+}
+
+ONLY(rewards, job->objective == LK_OBJECTIVE_REWARD)
+ONLY(orders, job->objective == LK_OBJECTIVE_ORPO)
+
 /* A linear loss is one kind of fused loss. */
 const char *lk_rule_loss_switch(const lk_emission *emission, const char *value) {
 	return emission->job->loss == LK_LOSS_LINEAR ? "true" : value;
@@ -168,6 +179,16 @@ const char *lk_axolotl_lacks(const lk_job *job) {
 const char *lk_rule_axolotl_optimizer(const lk_emission *emission, const char *value) {
 	(void)value;
 	return axolotl_optimizer(emission->job);
+}
+
+/* Prompt strategies of data with a chosen and a rejected answer (src/axolotl/prompt_strategies). */
+const char *lk_rule_axolotl_data(const lk_emission *emission, const char *value) {
+	static const char *const types[] = {[LK_OBJECTIVE_DPO] = "chat_template.default",
+	                                    [LK_OBJECTIVE_KTO] = "chatml.argilla",
+	                                    [LK_OBJECTIVE_ORPO] = "chat_template.argilla",
+	                                    [LK_OBJECTIVE_REWARD] = "bradley_terry.chat_template"};
+	lk_objective objective = emission->job->objective;
+	return objective == LK_OBJECTIVE_TOKENS ? value : types[objective];
 }
 
 const char *lk_rule_axolotl_adapter(const lk_emission *emission, const char *value) {
@@ -256,6 +277,15 @@ const char *lk_rule_image_pixels(const lk_emission *emission, const char *value)
 	return lk_arena_printf(emission->arena, "%lld", width * width);
 }
 
+const char *lk_rule_factory_stage(const lk_emission *emission, const char *value) {
+	static const char *const stages[] = {[LK_OBJECTIVE_DPO] = "dpo",
+	                                     [LK_OBJECTIVE_KTO] = "kto",
+	                                     [LK_OBJECTIVE_ORPO] = "dpo", /* with pref_loss */
+	                                     [LK_OBJECTIVE_REWARD] = "rm"};
+	lk_objective objective = emission->job->objective;
+	return objective == LK_OBJECTIVE_TOKENS ? value : stages[objective];
+}
+
 /* With Megatron-Core, recomputation and losses have keys of their own. */
 const char *lk_rule_factory_keeps(const lk_emission *emission, const char *value) {
 	return lk_bool_text(strcmp(value, "false") == 0 || lk_job_like_megatron(emission->job));
@@ -301,7 +331,6 @@ bool lk_write_llama_factory(lk_emission *emission) {
 const char *lk_nanotron_lacks(const lk_job *job) {
 	const lk_model *model = &job->model;
 	if (!lk_job_like_megatron(job)) return "the layout is one of FSDP; add --stack megatron";
-	if (job->task == LK_TASK_LORA) return "it trains no adapters; leave --task lora out";
 	if (model->network != LK_NET_DECODER || !lk_emit_plain(model) || model->norm != LK_NORM_RMS ||
 	    !model->gated || model->position_rows > 0 || model->out_bias || model->mlp_bias ||
 	    model->head_dim * model->heads != model->hidden)
@@ -404,11 +433,14 @@ const char *lk_rule_trainer_recomputes(const lk_emission *emission, const char *
 
 /* accelerate's file has the layout; the program's flags, those of the Trainer, have the rest. */
 bool lk_write_accelerate(lk_emission *emission) {
+	/* TRL's (trl/scripts, examples/scripts); yours where tokens are compared */
+	static const char *const programs[] = {"train.py", "dpo.py", "kto.py", "orpo.py", "reward.py"};
 	lk_page page = {emission->arena, ""};
 	lk_emit_file(&page, emission, lk_keys_accelerate);
 	emission->contents = page.text;
 	emission->file = "accelerate.yaml";
 	emission->accelerate = true;
-	return page.text != NULL && lk_put_word(&emission->program, "train.py") &&
+	return page.text != NULL &&
+	       lk_put_word(&emission->program, programs[emission->job->objective]) &&
 	       lk_emit_flags(emission, lk_keys_trainer);
 }

@@ -21,9 +21,6 @@ static bool emit_zero_bubble(const lk_job *job) {
 	       job->schedule == LK_SCHED_DUALPIPE || emit_spares_memory(job);
 }
 
-#define TRAINS_NO_ADAPTERS \
-	"it trains no adapters; use --emit axolotl, llama-factory, accelerate or bridge"
-
 /* Megatron-Core's pipelines, whichever program starts them. */
 static const char *core_lacks(const lk_job *job) {
 	if (emit_zero_bubble(job) || lk_job_folds(job) || job->schedule == LK_SCHED_GPIPE)
@@ -32,7 +29,6 @@ static const char *core_lacks(const lk_job *job) {
 }
 
 const char *lk_megatron_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	if (job->optimizer == LK_OPT_MUON && job->sharding > LK_SHARD_ZERO1)
 		return "its Muon runs ZeRO 0 and 1; add --zero 1"; /* megatron/training/arguments.py */
 	return core_lacks(job);
@@ -44,13 +40,7 @@ const char *lk_bridge_lacks(const lk_job *job) {
 	return core_lacks(job);
 }
 
-/* The line starts `nemo llm pretrain`. */
-const char *lk_nemo_lacks(const lk_job *job) {
-	return job->task == LK_TASK_LORA ? TRAINS_NO_ADAPTERS : lk_bridge_lacks(job);
-}
-
 const char *lk_deepspeed_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	if (job->model.experts > 0)
 		return "its experts are not written; use --emit megatron, bridge or nemo";
 	if (job->model.layers > 0 && !lk_emit_plain(&job->model))
@@ -69,7 +59,6 @@ static bool titan_stack(const char *stack) {
 }
 
 const char *lk_titan_lacks(const lk_job *job) {
-	if (job->task == LK_TASK_LORA) return TRAINS_NO_ADAPTERS;
 	if (!titan_stack(job->stack)) return "the layout is one of Megatron-LM; add --stack torchtitan";
 	if (job->offload_optimizer && !job->offload_params)
 		return "FSDP moves parameters with the optimizer's states; add --offload-params";

@@ -72,8 +72,13 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	                    .fp16 = job->dtype == LK_FP16,
 	                    .fp8 = job->dtype == LK_FP8,
 	                    .tf32 = job->dtype == LK_TF32,
-	                    .packing = !lk_emit_images(job),
+	                    .packing = !lk_emit_images(job) && job->objective == LK_OBJECTIVE_TOKENS,
 	                    .adapter = job->task == LK_TASK_LORA,
+	                    .adapts_query = job->adapted & LK_ADAPT_QUERY,
+	                    .adapts_key = job->adapted & LK_ADAPT_KEY,
+	                    .adapts_value = job->adapted & LK_ADAPT_VALUE,
+	                    .adapts_out = job->adapted & LK_ADAPT_OUT,
+	                    .named_mlp = job->adapted & LK_ADAPT_MLP,
 	                    .quantization_bits = !job->narrow_base           ? 0
 	                                         : lk_base_of(job)->integers ? 8
 	                                                                     : 4,
@@ -82,6 +87,7 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	                    .host_activations = job->offload_activations,
 	                    .reshard_off = job->sharding == LK_SHARD_ZERO2};
 	const char *optimizer = lk_emit_optimizer(job);
+	if (emission->pairs) draft->job.mbs /= 2, draft->job.gbs /= 2;
 	lk_copy(draft->network, sizeof draft->network, emission->network);
 	lk_copy(draft->optimizer_name, sizeof draft->optimizer_name, optimizer ? optimizer : "");
 	lk_copy(draft->attention_name, sizeof draft->attention_name, lk_emit_attention(job));
@@ -149,7 +155,6 @@ static void rows_put_line(lk_page *page, struct rows_open *open, const char *pat
 bool lk_emit_rows_state(const lk_emission *emission, const lk_key *const *tables,
                         const char **values) {
 	lk_draft *draft = rows_draft(emission);
-	if (draft && emission->pairs) draft->job.mbs /= 2, draft->job.gbs /= 2;
 	for (; draft && *tables; tables++)
 		for (const lk_key *row = *tables; row->path; row++) {
 			bool fact = row->kind == LK_KEY_FACT && row->fact;
