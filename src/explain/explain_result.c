@@ -1,5 +1,5 @@
-/* explain_result.c: what a device's time consists of; parts of an explanation that other files set: warnings,
- * gains of remedies, the critical path. */
+/* explain_result.c: what a device's time consists of; parts of an explanation that other files set:
+ * warnings, gains of remedies, the critical path. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -75,7 +75,8 @@ static size_t allocator_setting(const char *at) {
 	return length;
 }
 
-/* Settings of PyTorch's allocator; those that are not modelled are left out one by one, and said. */
+/* Settings of PyTorch's allocator; those that are not modelled are left out one by one, and said.
+ * */
 static lk_status line_take_allocator(lk_line *line, const char *name, const lk_word *word) {
 	if (word->unknown != NULL) return lk_launch_skip(line->r, name, "its value is not known");
 	char *kept = lk_arena_strdup(line->r->arena, ""), *left_out = kept;

@@ -366,7 +366,7 @@ static lk_status predict_error(lk_replaying *replaying, double *error, lk_error 
 	LK_TRY(find_steps(replaying, err));
 	LK_TRY(lift_steps(replaying, err));
 	replaying->hold_out = replay_choose(replaying);
-	/* changes of a step keep its own times: how well its operations predict one another says nothing */
+	/* changes of a step keep its own times, whatever its operations say of one another */
 	if (!replaying->used || replaying->hold_out == LK_HOLD_OPERATION) return LK_OK;
 	LK_TRY(new_ranks(replaying, err));
 	LK_TRY(predict_all(replaying, err));

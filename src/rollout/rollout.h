@@ -306,7 +306,8 @@ lk_status lk_arrivals_parse(const char *text, lk_arrival_law *out, lk_error *err
 /* `count` times from 0 on in ascending order; their mean gap is exactly the law's. */
 void lk_arrivals_spread(const lk_arrival_law *law, uint64_t seed, size_t count, double *out);
 /* Requests of a CSV file with columns arrival_s, prompt_tokens and output_tokens, in order of time,
- * which then begins with the first of them; each is a group. LK_ERR_IO; LK_ERR_INPUT: a row out of order, or without a number. */
+ * which then begins with the first of them; each is a group. LK_ERR_IO; LK_ERR_INPUT: a row out of
+ * order, or without a number. */
 lk_status lk_arrivals_read(lk_arena *arena, const char *path, lk_sequence **out, size_t *count,
                            lk_error *err);
 

@@ -1,7 +1,7 @@
-/* service.c: requests that arrive at engines one after another, at a rate and at parts and multiples
- * of it: what they wait, and up to which rate they keep their limits. Of a law there are as many
- * requests as show a steady service; the first and the last of them meet engines that fill and
- * empty, and are not counted. */
+/* service.c: requests that arrive at engines one after another, at a rate and at parts and
+ * multiples of it: what they wait, and up to which rate they keep their limits. Of a law there are
+ * as many requests as show a steady service; the first and the last of them meet engines that fill
+ * and empty, and are not counted. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -145,8 +145,8 @@ static lk_status stands(const lk_service_question *asked, double faster, bool *o
 	return LK_OK;
 }
 
-/* The last rate that the engines stand, over the one that is asked for; 0: none. It lies between two
- * powers of two, up or down from 1; its logarithm is bisected. */
+/* The last rate that the engines stand, over the one that is asked for; 0: none. It lies between
+ * two powers of two, up or down from 1; its logarithm is bisected. */
 static lk_status find_capacity(const lk_service_question *asked, double *out, lk_error *err) {
 	double low = 1, high;
 	bool good;
@@ -187,14 +187,12 @@ lk_status lk_service_run(const lk_service_question *asked, lk_arena *arena, lk_s
 	bool varied = !isnan(rate);
 	if (!loads) return lk_oom(err);
 	LK_ASSERT(asked->count > 0 && asked->count <= INT32_MAX);
-	*out = (lk_service){.requests = (int)asked->count,
-	                    .loads = loads,
-	                    .load_count = varied ? LOADS : 1,
-	                    .asked = varied ? ASKED : 0};
+	*out = (lk_service){.requests = (int)asked->count, .loads = loads, .load_count = 1};
+	if (varied) out->load_count = LOADS, out->asked = ASKED;
 	for (int i = 0; i < out->load_count; i++) {
-		bool own = i == out->asked;
-		LK_TRY(run_faster(asked, own ? 1 : multiples[i], &loads[i], own ? rollout : NULL, err));
-		loads[i].rate = own ? rate : rate * multiples[i];
+		double faster = varied ? multiples[i] : 1;
+		LK_TRY(run_faster(asked, faster, &loads[i], i == out->asked ? rollout : NULL, err));
+		loads[i].rate = rate * faster;
 	}
 	if (varied && asked->limits.given) LK_TRY(find_capacity(asked, &times, err));
 	out->capacity = rate * times;

@@ -134,7 +134,8 @@ static void first_spans(const struct service *service, lk_serving *out) {
 		add_first(out, out->token[i], out->token[i].count * queued);
 }
 
-/* Requests that come while one is held, each other client's once in `cycle_s`, are taken with it. */
+/* Requests that come while one is held, each other client's once in `cycle_s`, are taken with it.
+ * */
 static void hold(struct service *service, double cycle_s, const lk_iteration_span *token) {
 	const lk_served *served = service->served;
 	lk_iteration_span one = *token;

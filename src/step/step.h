@@ -478,8 +478,8 @@ lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err
 typedef struct lk_op_time {
 	double count, ps;
 } lk_op_time;
-/* Add what the recorded ranks ran: `simulated` by operations of lk_step_simulated, `inside` by those
- * of step->graph, which folded runs of layers stand for. */
+/* Add what the recorded ranks ran: `simulated` by operations of lk_step_simulated, `inside` by
+ * those of step->graph, which folded runs of layers stand for. */
 lk_status lk_step_op_times(const lk_step *step, lk_op_time *simulated, lk_op_time *inside,
                            lk_error *err);
 

@@ -1,5 +1,5 @@
-/* tables_internal.h: shared by files of this room: one row of a table of runs, as read from its text
- * for its job (runs*.c); how a benchmark launches the engines of its table (serving*.c). */
+/* tables_internal.h: shared by files of this room: one row of a table of runs, as read from its
+ * text for its job (runs*.c); how a benchmark launches the engines of its table (serving*.c). */
 #ifndef LK_TABLES_TABLES_INTERNAL_H
 #define LK_TABLES_TABLES_INTERNAL_H
 

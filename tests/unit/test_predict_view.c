@@ -493,6 +493,7 @@ static void test_json(void **state) {
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",
+	                                   "service",
 	                                   "expected",
 	                                   "phases",
 	                                   "memory",

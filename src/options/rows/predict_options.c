@@ -110,8 +110,8 @@ static const lk_option options[] = {
 	{RELEASE_ROW("of that software, as 26.04; default: the newest with measured runs")},
 
 	RESPONSE_ROWS(
-	 "Generation, with --task generate or serve (--gbs sequences on engines of --tp x --pp GPUs) or a step "
-	 "of reinforcement learning"),
+	 "Generation, with --task generate or serve (--gbs sequences on engines of --tp x --pp GPUs) "
+	 "or a step of reinforcement learning"),
 	ENGINE_ROWS(
 	 "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0, its first release on PyTorch, or "
 	 "tensorrt-engine, its compiled engines before 1.0"),
@@ -133,8 +133,8 @@ static const lk_option options[] = {
 	 "(deviation of the gaps over their mean), or a CSV file with arrival_s, prompt_tokens, "
 	 "output_tokens"), SWEPT},
 	{TEXT("slo", slo, "LIMITS",
-	 "with --task serve: limits of a request, any of ttft=2s,tpot=50ms,e2e=30s: how many keep them, "
-	 "and at which rate 90 of 100 do")},
+	 "with --task serve: limits of a request, any of ttft=2s,tpot=50ms,e2e=30s: how many "
+	 "keep them, and at which rate 90 of 100 do")},
 	{ROLLOUT_ROW(
 	 "engines and other phases of --task grpo, dapo, ppo, distill: a YAML, TOML or JSON file, or "
 	 "words as sequences=1024 lag=1; `lockstep help rollout` lists the words")},

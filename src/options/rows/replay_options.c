@@ -13,8 +13,8 @@ static const lk_option options[] = {
 	 CHOICE("hold-out", hold_out, holds, "WHAT",
 	 "what is predicted from the others: step (each step by the other steps of its rank), rank "
 	 "(each rank by the other ranks; of more than 16, every n-th), operation (each fifth of a "
-	 "step's operations by the others), none (each by itself); auto: steps where there are several, "
-	 "else ranks, else operations")},
+	 "step's operations by the others), none (each by itself); auto: steps where there are "
+	 "several, else ranks, else operations")},
 	{TEXT("overheads", overheads, "FILE",
 	 "take the host's times from a table that --overheads-out wrote, or from another trace, by "
 	 "operation")},

@@ -338,8 +338,8 @@ void lk_shared_overheads_fit(const lk_overheads *table, const lk_overheads *own,
 lk_status lk_step_times_predict(lk_step_times *times, const lk_lifted_rank *rank,
                                 const lk_shared_overheads *shared, uint32_t source, lk_retimed *out,
                                 lk_error *err);
-/* Predict every operation of a step from the other operations of the same step: each fifth, chosen by
- * a hash, from the other four. */
+/* Predict every operation of a step from the other operations of the same step: each fifth, chosen
+ * by a hash, from the other four. */
 lk_status lk_step_times_fold(const lk_lifted_rank *rank, lk_retimed *out, lk_error *err);
 void lk_retimed_free(lk_retimed *retimed);
 
