@@ -125,6 +125,8 @@ def main():
             else:
                 print(f"{target} {name}: {result}")
                 bad += 1
+    if count["refused"] > count["same"] + count["noted"]:
+        print("more are refused than written")
     print(f"{count['same']} read back, {count['noted']} as noted, {count['refused']} refused" + (f", {bad} wrong" if bad else ""))
 
 

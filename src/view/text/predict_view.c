@@ -494,7 +494,7 @@ static void put_memory_range(const struct report *report, const lk_stage_memory 
 	double least = memory->low, most = memory->high, of = memory->allocated;
 	if (memory->reserved_low > 0) {
 		least = memory->reserved_low, most = memory->reserved_high, of = memory->reserved;
-		from = "what the allocator held in measured fine-tuning runs";
+		from = "reserved memory in measured runs";
 	}
 	if (!(least > 0)) return;
 	double rest = memory->total - of;
