@@ -109,7 +109,7 @@ class Wrong(unittest.TestCase):
         self.refused("did you mean", self.one(stream="compte"), at)
         self.refused("unknown name", self.one(dtype="bf17"), at)
         self.refused("no duration", self.one(seconds=None), at)
-        self.refused("did you mean a10", self.one(seconds=None), gpu="h10")
+        self.refused("did you mean h100-sxm", self.one(seconds=None), gpu="h100-sxn")
         for wrong in (float("nan"), float("inf"), -1.0, "1", object(), True, 1e7):
             self.refused(".", self.one(seconds=wrong), f"{at}, seconds")
         for wrong in (float("nan"), -5, 1e301, "x", [], 10**400):

@@ -23,7 +23,7 @@ class Text(unittest.TestCase):
         return raised.exception
 
     def test_where_what_remedy(self):
-        error = self.same(lambda: lockstep.predict(**{**JOB, "gpu": "h10"}), "predict", *JOB_WORDS, "--gpu", "h10")
+        error = self.same(lambda: lockstep.predict(**{**JOB, "gpu": "h100-sxn"}), "predict", *JOB_WORDS, "--gpu", "h100-sxn")
         self.assertIsInstance(error, lockstep.InputError)
         self.assertIsInstance(error, ValueError)
         self.assertIn("unknown", error.what)

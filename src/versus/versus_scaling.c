@@ -2,6 +2,7 @@
  * it alone: kernels by the durations of computing operations that both steps have, links by those
  * of collectives without waiting, the host by the time that the device waits for launches. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,15 @@ static double scaling_of(const struct scaled_sums *sums, double step_s) {
 	return fmin(fmax(sums->measured_s / sums->predicted_s, 1e-2), 1e2);
 }
 
+/* The part of the difference that is the device's idle time for late launches. */
+static bool waits_for_launches(const lk_versus_part *part) {
+	const lk_device_part *all = lk_device_parts();
+	for (int i = LK_BUSY_PARTS; i < LK_DEVICE_PARTS; i++)
+		if (all[i].time == offsetof(lk_explain_rank, idle_host_ns))
+			return strcmp(part->part, all[i].name) == 0;
+	return false;
+}
+
 lk_status lk_versus_scaling(lk_compared_run *run, const lk_explanation *measured, lk_error *err) {
 	struct scaled_sums kernels = {0}, links = {0}, host = {0};
 	lk_versus *out = &run->result;
@@ -40,7 +50,7 @@ lk_status lk_versus_scaling(lk_compared_run *run, const lk_explanation *measured
 	for (int i = 0; i < out->operation_count; i++)
 		scaling_add(&out->operations[i], &kernels, &links);
 	for (int i = 0; i < out->part_count; i++)
-		if (strcmp(out->parts[i].part, "idle: launched late") == 0)
+		if (waits_for_launches(&out->parts[i]))
 			host = (struct scaled_sums){out->parts[i].predicted_s, out->parts[i].measured_s};
 	out->scaled_kernels = scaling_of(&kernels, out->predicted_s);
 	out->scaled_links = waits ? scaling_of(&links, out->predicted_s) : 0;
