@@ -56,12 +56,16 @@ const char *lk_trees_text(lk_arena *arena, const lk_trees *trees) {
 
 /* ---- reading ---- */
 
-static int trees_text_digit(char c) {
-	if (c >= 'A' && c <= 'Z') return c - 'A';
-	if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-	if (c >= '0' && c <= '9') return c - '0' + 52;
-	if (c == '+') return 62;
-	return c == '-' ? 63 : -1;
+/* What each character is worth; -1: it is no digit. */
+struct digit_values {
+	int8_t of[256];
+};
+
+static struct digit_values values_of_digits(void) {
+	struct digit_values values;
+	memset(values.of, -1, sizeof values.of);
+	for (int i = 0; digits[i]; i++) values.of[(unsigned char)digits[i]] = (int8_t)i;
+	return values;
 }
 
 static bool trees_text_read_number(const char **text, double low, double high, double *out) {
@@ -91,10 +95,11 @@ static bool read_edges(const char **text, lk_trees *out) {
 	return true;
 }
 
-static bool trees_text_read_tree(const char **text, int features, lk_tree *tree) {
+static bool trees_text_read_tree(const char **text, const struct digit_values *values, int features,
+                                 lk_tree *tree) {
 	int value[WORD];
 	for (int i = 0; i < WORD; i++)
-		if ((value[i] = trees_text_digit((*text)[i])) < 0) return false;
+		if ((value[i] = values->of[(unsigned char)(*text)[i]]) < 0) return false;
 	for (int i = 0; i < INNER; i++) {
 		if (value[2 * i] >= features) return false;
 		tree->feature[i] = (uint8_t)value[2 * i];
@@ -112,6 +117,7 @@ static bool trees_text_read_tree(const char **text, int features, lk_tree *tree)
 lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk_trees *out,
                         lk_error *err) {
 	int count;
+	const struct digit_values values = values_of_digits();
 	memset(out, 0, sizeof *out);
 	bool good = trees_text_read_count(&text, LK_TREE_FEATURES, &out->features) &&
 	            trees_text_read_count(&text, TREES, &count) && read_edges(&text, out);
@@ -119,7 +125,7 @@ lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk
 		out->tree = LK_ARRAY(arena, lk_tree, count);
 		if (!out->tree) return lk_oom(err);
 		while (good && out->count < count &&
-		       (good = trees_text_read_tree(&text, out->features, &out->tree[out->count])))
+		       (good = trees_text_read_tree(&text, &values, out->features, &out->tree[out->count])))
 			out->count++;
 	}
 	if (good && !*text) return LK_OK;
