@@ -300,6 +300,7 @@ typedef struct lk_service_load {
 	double within;            /* share of requests within their limits; NAN: none were given */
 } lk_service_load;
 
+/* What the requests of a service wait, and how many of them its engines stand. */
 typedef struct lk_service {
 	int requests;                 /* 0: no service */
 	const lk_service_load *loads; /* at parts and multiples of the rate, in ascending order */
