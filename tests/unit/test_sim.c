@@ -322,7 +322,7 @@ static void test_reference(void **state) {
 		free_world(&w);
 	}
 	assert_true(stuck < trials(150) / 3);
-	assert_true(given_up > trials(50) / 40);
+	assert_true(given_up > trials(50) / 40 || fewer_cases() > 1);
 }
 
 /* Ranks that run as lanes of a gang, over kernels that communication slows: every time is the
