@@ -110,8 +110,8 @@ static lk_status table_build(struct lk_table_builder *builder, lk_arena *arena, 
 static lk_status table_begin(struct lk_table_builder *builder, const lk_graph *graph,
                              const lk_cluster *cluster, const lk_cost_options *options,
                              lk_error *err) {
-	if (cluster->groups > MOST_KINDS)
-		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d kinds of nodes", MOST_KINDS);
+	if (cluster->groups > LK_TABLE_KINDS)
+		return lk_fail(err, LK_ERR_INPUT, "cluster", "more than %d kinds of nodes", LK_TABLE_KINDS);
 	*builder = (struct lk_table_builder){.graph = graph, .cluster = cluster, .options = options};
 	for (int g = 0; g < cluster->groups; g++)
 		builder->begin[g + 1] =

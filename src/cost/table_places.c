@@ -1,5 +1,5 @@
-/* table_places.c: ranks whose groups have equal placements on equal nodes share a variant; an aligned
- * job on equal nodes has one or two. */
+/* table_places.c: ranks whose groups have equal placements on equal nodes share a variant; an
+ * aligned job on equal nodes has one or two. */
 #include "cost/table_places.h"
 
 #include <stdlib.h>
@@ -46,8 +46,8 @@ static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t s
 	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
-/* Add what `count` ranks on equal nodes take of them, the first in this slot of its node: nodes, and
- * the most ranks on one. */
+/* Add what `count` ranks on equal nodes take of them, the first in this slot of its node: nodes,
+ * and the most ranks on one. */
 static void count_even(uint32_t gpus, uint32_t slot, uint32_t count, uint32_t stride,
                        int32_t *nodes, uint32_t *most) {
 	if (stride >= gpus) {

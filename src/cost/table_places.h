@@ -6,7 +6,7 @@
 #include "cost/cost.h"
 #include "cost/reaches.h"
 
-enum { MOST_KINDS = 255 /* of nodes */ };
+enum { LK_TABLE_KINDS = 255 /* of nodes */ };
 
 /* What makes two ranks' costs differ. */
 struct lk_signature {
@@ -35,8 +35,8 @@ struct lk_table_builder {
 	struct lk_signature *known;
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
-	lk_group_shape *teams;          /* for one variant */
-	uint64_t begin[MOST_KINDS + 1]; /* first rank of each group of nodes, and the end */
+	lk_group_shape *teams;              /* for one variant */
+	uint64_t begin[LK_TABLE_KINDS + 1]; /* first rank of each group of nodes, and the end */
 	int32_t *node_of; /* [world]; NULL: nodes are equal, and ranks fill them one after the other */
 	uint8_t *kind_of; /* [world] group of nodes; NULL likewise */
 	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: network not

@@ -467,14 +467,18 @@ void lk_generation_range(double *low, double *high) {
 }
 
 /* If the spread of lengths is not stated, widen the range by its effect. */
-static void generate_finish_range(const struct generation *generation, lk_prediction *prediction) {
+static lk_status generate_finish_range(const struct generation *generation,
+                                       lk_prediction *prediction, lk_error *err) {
 	const lk_generation *found = &prediction->generation;
 	double seconds = prediction->step_time_s, low = seconds, high = seconds;
 	if (generate_serves(generation->request)) {
 		prediction->step_time_low_s = prediction->step_time_high_s = seconds; /* as they arrive */
-		prediction->basis = "times between tokens: 80 of 100 measured ones are 0.80 to 1.28 of "
-							"these; first tokens are half as certain";
-		return;
+		prediction->basis = lk_arena_printf(
+			generation->arena,
+			"times between tokens: 80 of 100 measured ones are %.2f to %.2f of these; first tokens "
+			"are known less well",
+			RATIO_LOW, RATIO_HIGH);
+		return prediction->basis ? LK_OK : lk_oom(err);
 	}
 	prediction->basis = "measured throughput of inference engines";
 	if (!generation->kind_given) {
@@ -484,6 +488,7 @@ static void generate_finish_range(const struct generation *generation, lk_predic
 	}
 	prediction->step_time_low_s = low * RATIO_LOW;
 	prediction->step_time_high_s = high * RATIO_HIGH;
+	return LK_OK;
 }
 
 static void generate_fill_layout(const struct generation *generation, const lk_rollout *rollout,
@@ -608,7 +613,7 @@ lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request
 	fill_figures(generation, &rollout, prediction);
 	generate_fill_speed(generation, &rollout, prediction);
 	LK_TRY(generate_fill_breakdown(generation, &rollout, prediction, err));
-	generate_finish_range(generation, prediction);
+	LK_TRY(generate_finish_range(generation, prediction, err));
 	generate_fill_layout(generation, &rollout, prediction);
 	return generate_note(generation, prediction, err);
 }

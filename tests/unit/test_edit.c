@@ -513,8 +513,8 @@ static void formats_change_operands(void **state) {
 	lk_edit_free(&edit);
 }
 
-/* Bytes an element as torchao's roofline_utils.py counts them for a weight, 8 with a tensor's factor
- * and 10 with those of rows; an operand is read once more for each largest value. */
+/* Bytes an element as torchao's roofline_utils.py counts them for a weight, 8 with a tensor's
+ * factor and 10 with those of rows; an operand is read once more for each largest value. */
 static void recipes_cast_as_published(void **state) {
 	(void)state;
 	lk_conversion how = {.stored = 2, .operand = 1, .largest = 1, .weights = true};

@@ -128,6 +128,14 @@ lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk
 	return LK_OK;
 }
 
+lk_status lk_put_labelled(const char *label, const char *text, FILE *out, lk_error *err) {
+	if (!text || !*text) return LK_OK;
+	int indent = fprintf(out, "%-10s ", label);
+	LK_TRY(lk_put_wrapped(text, indent, indent, out, err));
+	putc('\n', out);
+	return LK_OK;
+}
+
 lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *all, bool colour,
                         FILE *out, lk_error *err) {
 	lk_table_left_out fitted = {.same = "", .more = ""};

@@ -35,6 +35,8 @@ lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
  * begin in column `indent`. Lines are no longer than a page; a word that is longer is not broken,
  * and a number and its unit stay together. No newline at the end. */
 lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err);
+/* A line of a report: "model      llama ..."; none where there is no text. */
+lk_status lk_put_labelled(const char *label, const char *text, FILE *out, lk_error *err);
 /* A table as text, which it frees. It is no wider than a page, unless `all` is NULL: columns of
  * `keys` are left out as far as needed (lk_table_fit), and what is left out is said below, with the
  * option `all` that shows it. A NULL table (out of memory) is an error. */

@@ -22,20 +22,11 @@ struct report {
 };
 
 static lk_status write_table(const struct report *report, lk_table *table) {
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, report->colour, report->out, report->err)
-			  : lk_oom(report->err);
-	lk_table_free(table);
-	return status;
+	return lk_put_table(table, report->colour, report->out, report->err);
 }
 
-/* "model     llama ..." */
 static lk_status put_labelled(const struct report *report, const char *label, const char *text) {
-	if (!text || !*text) return LK_OK;
-	int indent = fprintf(report->out, "%-10s ", label);
-	LK_TRY(lk_put_wrapped(text, indent, indent, report->out, report->err));
-	putc('\n', report->out);
-	return LK_OK;
+	return lk_put_labelled(label, text, report->out, report->err);
 }
 
 /* What the ranges above come from. */

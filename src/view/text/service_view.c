@@ -80,40 +80,26 @@ static lk_table *service_waits(const lk_service_load *load) {
 	return table;
 }
 
-static lk_status put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
-}
-
-static lk_status put_line(const char *label, const char *text, FILE *out, lk_error *err) {
-	int indent = fprintf(out, "%-10s ", label);
-	LK_TRY(lk_put_wrapped(text, indent, indent, out, err));
-	putc('\n', out);
-	return LK_OK;
-}
-
 lk_status lk_put_service(const lk_prediction *prediction, bool colour, FILE *out, lk_error *err) {
 	static const lk_columns columns = {"loads", &load_record, NULL, false, true};
 	const lk_service *service = &prediction->service;
 	const lk_service_load *asked = &service->loads[service->asked];
 	char text[TEXT], line[LINE];
-	LK_TRY(put_table(service_waits(asked), colour, out, err));
+	LK_TRY(lk_put_table(service_waits(asked), colour, out, err));
 	putc('\n', out);
-	LK_TRY(put_table(lk_fields_rows(&columns, prediction, service->loads, service->load_count),
-	                 colour, out, err));
-	LK_TRY(put_line("known to", prediction->basis, out, err));
+	LK_TRY(lk_put_table(lk_fields_rows(&columns, prediction, service->loads, service->load_count),
+	                    colour, out, err));
+	LK_TRY(lk_put_labelled("known to", prediction->basis, out, err));
 	if (asked->waiting > 0.05) {
 		snprintf(line, sizeof line,
 		         "engines fall behind: %s of the requests have no token when the last one comes",
 		         lk_percent(asked->waiting, text, sizeof text));
-		LK_TRY(put_line("too much", line, out, err));
+		LK_TRY(lk_put_labelled("too much", line, out, err));
 	}
 	if (isnan(service->capacity)) return LK_OK;
 	snprintf(line, sizeof line, "90 of 100 requests are in time up to %.3g requests/s",
 	         service->capacity);
-	return put_line("limits",
-	                service->capacity > 0 ? line : "not even requests that come alone keep them",
-	                out, err);
+	return lk_put_labelled(
+		"limits", service->capacity > 0 ? line : "not even requests that come alone keep them", out,
+		err);
 }
