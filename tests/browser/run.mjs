@@ -1,4 +1,4 @@
-/* run.mjs: all browser tests. Words: parts of names of those that are run. */
+/* run.mjs: all browser tests, or by turns every second (LOCKSTEP_TURN). Words: parts of names of those that are run. */
 import {launch, tests} from "./page.mjs";
 import "./serve.mjs";
 import "./files.mjs";
@@ -7,7 +7,8 @@ import "./questions.mjs";
 import "./paste.mjs";
 
 const words = process.argv.slice(2);
-const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));
+const turn = words.length || process.env.LOCKSTEP_LONG ? "" : process.env.LOCKSTEP_TURN;
+const chosen = tests.filter((t, number) => words.length ? words.some((word) => t.name.includes(word)) : !turn || number % 2 === turn % 2);
 const browser = await launch();
 let passed = 0, failed = 0;
 

@@ -3,7 +3,7 @@
 of several, through every emitter: what is written reads back to the same step time and memory, or to those that a note states because the framework
 cannot be told all of the job, or is refused by name. An option that is
 neither in that table nor among those of the question below fails. Prints what differs, then how many were which.
-LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third job."""
+./check takes a part of the jobs, by turns (turn.py)."""
 import concurrent.futures
 import functools
 import json
@@ -17,6 +17,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 import options  # noqa: E402
+from turn import of_turn  # noqa: E402
 
 LOCKSTEP = options.PROGRAM
 JOBS = [
@@ -113,8 +114,7 @@ def main():
             print(f"--{name} is neither in the table of options.py with a job of a decoder nor among the options of a question")
             bad += 1
     jobs += [(more, f"{model} {more} {SIZE}") for model, more in JOBS]
-    if os.environ.get("LOCKSTEP_TURN") and not os.environ.get("LOCKSTEP_LONG"):
-        jobs = jobs[int(os.environ["LOCKSTEP_TURN"]) % 3::3]
+    jobs = of_turn(jobs)
     count = {"same": 0, "noted": 0, "refused": 0}
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TEST_JOBS", 2))) as pool:
         tasks = [(name, target, pool.submit(emitted, job, target)) for name, job in jobs for target in TARGETS]

@@ -6,15 +6,17 @@ Usage: faults.py PROGRAM FAULTS.C [POINTS [VERB...]]; in the current folder.
 Of each verb so many calls (50) fail, one in each run (faults.c): an allocation, read, write, open, mmap, fork, start of a thread and
 so on (CODES), once, or with all of its kind that follow; or a read or write takes one byte, after which the answer is the same. They
 are divided over the verb's commands, one for each format that it has, and spread over the whole run of each: half of them are
-allocations, of kinds with few calls all are taken. LOCKSTEP_TURN=N moves them, so that from commit to commit others fail. Commands
+allocations, of kinds with few calls all are taken. Where no verb is named, ./check takes a part of them, by turns (turn.py), which
+moves the points too, so that from commit to commit others fail. Commands
 that need little memory run with limited address space too. A server is asked the same questions twice: each answer is the same bytes,
 or an error that says something, or there is none; it lives on, or ends with exit status 2 and one line."""
 import concurrent.futures, contextlib, errno, hashlib, http.client, json, os, queue, re, resource, select, shutil, signal, sqlite3
 import subprocess, sys, time
 
+from turn import of_turn, turn
+
 program, shim = (os.path.abspath(path) for path in sys.argv[1:3])
 points, chosen = int(sys.argv[3]) if len(sys.argv) > 3 else 50, sys.argv[4:]
-turn = int(os.environ.get("LOCKSTEP_TURN") or "0")
 SECONDS = 120  # no command takes as long, however busy the machine is: it hangs
 data, root = os.path.abspath(os.path.join(os.path.dirname(shim), "../data")), os.path.abspath(os.path.join(os.path.dirname(shim), "../.."))
 subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-w", "-o", "faults.so", shim], check=True)
@@ -352,7 +354,8 @@ def tell(command, what, got):
 
 
 with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-    for verb in chosen or VERBS:
+    verbs = chosen or of_turn(list(VERBS))
+    for verb in verbs:
         of_verb = 0
         for place, command in enumerate(VERBS[verb]):
             wanted, again, counted = pool.map(lambda settings: in_folder(command, **settings), [{}, {}, {"LD_PRELOAD": library, "FAIL_COUNT": "1"}])
@@ -376,6 +379,6 @@ with concurrent.futures.ThreadPoolExecutor(workers) as pool:
                     tell(command, f"{limit >> 10} KiB of address space", got)
         tried += of_verb
         print(f"{verb}: {of_verb} calls failed", file=sys.stderr, flush=True)
-print(f"{len(chosen or VERBS)} verbs, {wrong} answers that a fault changed")
+print(f"{len(verbs)} verbs, {wrong} answers that a fault changed")
 print(f"{commands} commands, {tried} calls failed", file=sys.stderr)
 sys.exit(wrong > 0)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """The same job has the same time and memory whichever verb is asked: predict, plan, rent, jobs, whatif, shard.
 Usage: one_voice.py PROGRAM [JOBS]; JOBS random jobs (120); works in the current folder.
-LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third sixteen of the 120."""
+Without JOBS ./check takes a part of the sixteens, by turns (turn.py)."""
 import concurrent.futures, csv, json, os, random, shlex, subprocess, sys
 
 from drawn import COUNTS, EXPERTS, GPUS, LAYOUT, draw_job
+from turn import its_turn, parts
 
-turn = int(os.environ["LOCKSTEP_TURN"]) % 3 if len(sys.argv) <= 2 and os.environ.get("LOCKSTEP_TURN") else None
-program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 120 if turn is None else 40
+whole = len(sys.argv) > 2
+program, most = sys.argv[1], int(sys.argv[2]) if whole else 120 // parts
 TABLES = ["dlrm-ddp", "dlrm-criteo", "dlrm-default"]
 PLANNED = ["model", "gpu", "gpus", "cluster", "tp", "pp", "vp", "cp", "ep", "etp", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule",
            "optimizer", "task", "state-dtype", "stack"]
@@ -156,7 +157,7 @@ def ask_lists(voices):
 asked, seed = [], 0
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
     while len(asked) < most:
-        seeds = [n for n in range(seed, seed + 40) if turn is None or n // 16 % 3 == turn]
+        seeds = [n for n in range(seed, seed + 40) if whole or its_turn(n // 16)]
         seed += 40
         asked += [voice for voice in pool.map(lambda n: ask_tables(n) if n % 16 == 0 else ask_job(n), seeds) if voice]
 asked = asked[:most]

@@ -2,7 +2,7 @@
 """Every option of every verb acts, is refused, or is listed: the table below names for each option a job whose answer it
 changes and, where there is one, a job that it cannot act on. An option that is not in the table fails the test.
 Usage: options.py PROGRAM [VERB...]
-LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third check.
+./check takes a part of the checks, by turns (turn.py).
 
 A row is a list of checks, each run in a folder of its own:
   acts(JOB, WORDS)      the answer of JOB differs with WORDS, the echo of what was asked left out
@@ -14,6 +14,8 @@ A row is a list of checks, each run in a folder of its own:
   tested(FILES)         it needs programs or processes: these tests of their own give it
   listed(JOB, WORDS)    the last flag of a launch line is named among the ignored, in every format"""
 import concurrent.futures, glob, html, json, os, re, shlex, shutil, sqlite3, subprocess, sys, tempfile, threading
+
+from turn import of_turn
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.realpath(sys.argv[1]) if len(sys.argv) > 1 else None
@@ -837,8 +839,7 @@ def main():
         cases += [(verb, name, check) for name in want for check in have.get(name, [])]
     if "predict" in verbs:
         cases += [("predict", "launch line", check) for check in LAUNCH]
-    if os.environ.get("LOCKSTEP_TURN") and not os.environ.get("LOCKSTEP_LONG"):
-        cases = cases[int(os.environ["LOCKSTEP_TURN"]) % 3::3]
+    cases = of_turn(cases)
     with tempfile.TemporaryDirectory() as work:
         files = os.path.join(work, "files")
         os.mkdir(files)

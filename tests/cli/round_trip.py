@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What plan prints is what predict answers: each row's command is run, and has the row's time and memory.
 Usage: round_trip.py PROGRAM [ROWS]; models, GPUs and numbers of GPUs in turn, until ROWS rows (200) were asked.
-LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third of these cases, and a third of the rows."""
+Without ROWS ./check takes a part of these cases and of the rows, by turns (turn.py)."""
 import concurrent.futures, itertools, json, os, shlex, subprocess, sys
 
-turn = None if len(sys.argv) > 2 else os.environ.get("LOCKSTEP_TURN")
-program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
+from turn import parts, turn
+
+whole = len(sys.argv) > 2
+program, most = sys.argv[1], int(sys.argv[2]) if whole else 200 // parts
 GPUS = ["h100-sxm", "a100-sxm-80", "b200", "h200", "l40s", "mi300x"]
 COUNTS = [16, 8, 64, 24, 256, 1024]
 STACKS = ["megatron", "nemo", "megatron", "megatron,torchtitan,deepspeed", "nemo"]
@@ -37,8 +39,8 @@ asked, wrong = 0, []
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
     cases = ((model, GPUS[(i + k) % len(GPUS)], COUNTS[(i + k) % len(COUNTS)], STACKS[(i + k) % len(STACKS)])
              for k in range(len(GPUS)) for i, model in enumerate(models))
-    if turn:
-        cases, most = itertools.islice(cases, int(turn) % 3, None, 3), most // 3
+    if not whole:
+        cases = itertools.islice(cases, turn % parts, None, parts)
     while asked < most:
         batch = list(itertools.islice(cases, 8))
         if not batch:

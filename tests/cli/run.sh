@@ -4,14 +4,14 @@
 set -uo pipefail
 . "$(dirname "$0")/../in_order.sh"
 
-# Of the slow files every third one, by turns from commit to commit; those that the last commit changed, and those whose script takes
+# Of the slow files one of LOCKSTEP_PARTS, by turns from commit to commit; those that the last commit changed, and those whose script takes
 # its part by the turn itself, always.
 this_turn() { # FILE...
 	local file turn=$((LOCKSTEP_TURN)) changed
 	changed=$(cd "$root" && git diff --name-only HEAD~1 -- tests/cli 2> /dev/null)
 	for file; do
-		if [ $((turn++ % 3)) -eq 0 ] || [[ $changed == *"$(basename "$file" .test)".* ]] ||
-			grep -qs LOCKSTEP_TURN "${file%.test}.py"; then
+		if [ $((turn++ % ${LOCKSTEP_PARTS:-1})) -eq 0 ] || [[ $changed == *"$(basename "$file" .test)".* ]] ||
+			grep -qsE "LOCKSTEP_TURN|^from turn import" "${file%.test}.py"; then
 			echo "$file"
 		fi
 	done

@@ -6,7 +6,7 @@
 #     every access to memory but its alignment only with LOCKSTEP_LONG=1) and run on virtual
 #     ranks (the last sizes of sizes.txt; all with LOCKSTEP_LONG=1), every schedule, fused steps by collectives (T2) and by
 #     kernels that reach the others' memory (T1); what every rank holds then is compared with the interpreter.
-# LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third of the latter, one of the programs with the thread sanitizer, and one of those
+# LOCKSTEP_TURN=N, which ./check sets by the commit, takes one of LOCKSTEP_PARTS of the latter, one of the programs with the thread sanitizer, and one of those
 # that nvcc compiles.
 # Last line: "lang-cuda: N passed, N failed, N skipped".
 set -uo pipefail
@@ -166,7 +166,7 @@ for file in "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk; do
 done
 sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' "$root/tests/cuda/sizes.txt" | while read -r name; do file_of "$name"; done |
 	xargs "$root/tests/lang/covering.sh" "$lockstep" cuda |
-	by_turns 3 > "$dir/sanitized"
+	by_turns "${LOCKSTEP_PARTS:-3}" > "$dir/sanitized"
 printf '%s\n' adam tp_out chunks | by_turns 3 > "$dir/threads"
 echo sgd >> "$dir/sanitized" # with which arguments, a changed dump and another program's calls are tested
 jobs | grep -E "${LANG_CUDA_ONLY:-.}" | tr '\n' '\0' | xargs -0 -P "${LANG_CUDA_JOBS:-2}" -n 1 bash -c 'one "$0"'

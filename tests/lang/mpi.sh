@@ -7,7 +7,7 @@
 # run on 1, 2 and 4 ranks, built without sanitizers, and are compared with NumPy by against_numpy.py.
 # With LOCKSTEP_LONG=1 on 1, 2, 3 and 4 ranks both ways, all examples optimized, the others compiled with the warnings of an
 # optimizer, and with all that the tuner finds, up to 200 a program.
-# LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third program.
+# LOCKSTEP_TURN, which ./check sets by the commit, and LOCKSTEP_PARTS take a part of the programs.
 # Usage: tests/lang/mpi.sh LOCKSTEP [FILE.lk...]; the last line counts comparisons.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -175,7 +175,7 @@ for file in "$@"; do
 	mkdir -p "$work/$(basename "$(dirname "$file")")-$(basename "$file" .lk)"
 	sed -n 's/^program \([A-Za-z0-9_]*\)(.*/\1/p' "$file" |
 		while read -r name; do echo "$work/$(basename "$(dirname "$file")")-$(basename "$file" .lk) $file $name"; done
-done | awk -v turn="${LOCKSTEP_TURN:-}" -v all="${LOCKSTEP_LONG:-}" 'turn == "" || all || NR % 3 == turn % 3' > "$work/list"
+done | awk -v turn="${LOCKSTEP_TURN:-}" -v all="${LOCKSTEP_LONG:-}" -v parts="${LOCKSTEP_PARTS:-1}" 'turn == "" || all || NR % parts == turn % parts' > "$work/list"
 while read -r folder file name; do printf '%s\0%s\0%s\0' "$folder" "$file" "$name"; done < "$work/list" |
 	xargs -0 -n 3 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'tests/lang/mpi.sh --program "$0" "$1" "$2" "$3"' "$lockstep"
 python3=$(for each in python3 /usr/bin/python3; do "$each" -c "import numpy" 2> /dev/null && echo "$each" && break; done)

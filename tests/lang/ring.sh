@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Rings and overlaps of generated C+MPI: data/target/mpi_ring.h against the definition of what it stands for, and
 # generated programs against the interpreter, on several numbers of ranks, uneven slices, with sanitizers.
-# LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third test.
+# LOCKSTEP_TURN, which ./check sets by the commit, and LOCKSTEP_PARTS take a part of the tests.
 # Usage: tests/lang/ring.sh PROGRAM [RANKS...]; without mpicc and mpirun it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -95,7 +95,7 @@ tests+=(
 	"hold rings columns tp=@,M=70,K=23,N=31 $small -DRT_FIRST_WAY=1 3"
 	"hold flows experts ep=@,E=7,C=23,H=5,F=6 $small -DRT_RING_FAR -DRT_RING_EAGER=10 3")
 if [ -n "${LOCKSTEP_TURN:-}" ] && [ -z "${LOCKSTEP_LONG:-}" ]; then
-	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | awk -v turn="$LOCKSTEP_TURN" 'NR % 3 == turn % 3')
+	mapfile -t tests < <(printf '%s\n' "${tests[@]}" | awk -v turn="$LOCKSTEP_TURN" -v parts="${LOCKSTEP_PARTS:-1}" 'NR % parts == turn % parts')
 fi
 in_order "$work" test_of "${tests[@]}"
 passed=$(total passed "$work"/*/counts) failed=$(total failed "$work"/*/counts)

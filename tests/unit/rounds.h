@@ -44,12 +44,13 @@ static inline int trials(int usual) {
 	return rounds(usual, 20 * usual);
 }
 
-/* Whether a case of a list is this commit's: ./check takes every third of some lists, by turns from
- * commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and where whole
+/* Whether a case of a list is this commit's: ./check takes one of LOCKSTEP_PARTS of some lists, by
+ * turns from commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and where whole
  * programs take turns, with sanitizers. */
 static inline bool has_its_turn(int number) {
-	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN")) return true;
-	return (unsigned)number % 3 == strtoul(getenv("LOCKSTEP_TURN"), NULL, 10) % 3;
+	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN") || !is_asked_for("LOCKSTEP_PARTS")) return true;
+	unsigned long parts = strtoul(getenv("LOCKSTEP_PARTS"), NULL, 10);
+	return (unsigned)number % parts == strtoul(getenv("LOCKSTEP_TURN"), NULL, 10) % parts;
 }
 
 /* The same of files by their names: folders list them in an order of their own. */
