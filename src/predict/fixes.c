@@ -192,27 +192,29 @@ static lk_status trial_refused(lk_status status) {
 	return status == LK_ERR_MEMORY || status == LK_ERR_IO ? status : LK_OK;
 }
 
-/* Read the changed request, with the batch of the requested job stated if it would differ. */
-static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *trial, lk_asked *asked,
-                            bool *reads, lk_error *err) {
-	lk_status status = lk_request_read(arena, &trial->request, asked, err);
-	if (status == LK_OK && asked->job.gbs != wanted->gbs) {
-		trial->request.gbs = wanted->gbs;
-		size_t length = strlen(trial->made);
-		snprintf(trial->made + length, sizeof trial->made - length, " --gbs %d", wanted->gbs);
-		status = lk_request_read(arena, &trial->request, asked, err);
-	}
-	*reads = status == LK_OK;
-	return trial_refused(status);
-}
-
 typedef struct lk_fixer {
 	const lk_asked *wanted;
 	const char *target; /* of its framework; NULL: not known */
 	const lk_step_options *options;
+	lk_ground ground; /* of the request, which the changes leave as it is */
 	lk_prediction *out;
 	lk_fix *fixes;
 } lk_fixer;
+
+/* Read the changed request, with the batch of the requested job stated if it would differ. */
+static lk_status trial_read(lk_arena *arena, const lk_fixer *fixer, lk_trial *trial,
+                            lk_asked *asked, bool *reads, lk_error *err) {
+	int gbs = fixer->wanted->job.gbs;
+	lk_status status = lk_request_read_on(arena, &fixer->ground, &trial->request, asked, err);
+	if (status == LK_OK && asked->job.gbs != gbs) {
+		trial->request.gbs = gbs;
+		size_t length = strlen(trial->made);
+		snprintf(trial->made + length, sizeof trial->made - length, " --gbs %d", gbs);
+		status = lk_request_read_on(arena, &fixer->ground, &trial->request, asked, err);
+	}
+	*reads = status == LK_OK;
+	return trial_refused(status);
+}
 
 /* The framework whose file or line states the job, as a target to write; NULL: none. */
 static const char *fixes_target(const lk_predict_request *request, const lk_asked *asked) {
@@ -231,6 +233,8 @@ static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *er
 	const lk_step_options memory = {.memory_only = true, .few = true};
 	lk_step step = {0};
 	lk_status status = open ? lk_job_complete(&asked->job, &asked->cluster, err) : LK_OK;
+	*fits = false;
+	if (status == LK_OK && lk_memory_hopeless(&asked->job, &asked->cluster)) return LK_OK;
 	if (status == LK_OK) status = lk_step_ask(&asked->job, &asked->cluster, &memory, &step, err);
 	*fits = status == LK_OK && lk_step_fits(&step) && !lk_step_risky(&step);
 	lk_step_free(&step);
@@ -254,11 +258,10 @@ static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char
 /* Whether the changed job fits; if so, its step time. */
 static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *trial, lk_fix *fix,
                            bool *fits, lk_error *err) {
-	const lk_job *wanted = &fixer->wanted->job;
 	lk_step_options options = *fixer->options;
 	lk_asked asked;
 	lk_step step = {0};
-	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
+	LK_TRY(trial_read(arena, fixer, trial, &asked, fits, err));
 	if (*fits) LK_TRY(trial_fits(&asked, false, fits, err));
 	if (!*fits) return LK_OK;
 	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
@@ -306,7 +309,7 @@ static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change 
 }
 
 /* The strongest step of a kind that can run, and its job. */
-static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_trial *from,
+static lk_status apply_fully(lk_arena *arena, const lk_fixer *fixer, const lk_trial *from,
                              lk_change change, lk_trial *out, lk_asked *asked, bool *found,
                              lk_error *err) {
 	lk_trial trial;
@@ -314,7 +317,7 @@ static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_tri
 	for (int i = 0; i < PIPELINES && trial_change(from, change, i, &trial); i++) {
 		lk_asked read;
 		bool reads;
-		LK_TRY(trial_read(arena, wanted, &trial, &read, &reads, err));
+		LK_TRY(trial_read(arena, fixer, &trial, &read, &reads, err));
 		if (!reads) continue;
 		*asked = read;
 		*out = trial;
@@ -334,8 +337,7 @@ static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const l
 	lk_status status = LK_OK;
 	bool found = true;
 	for (; *bases && status == LK_OK && found; bases++) {
-		status =
-			apply_fully(&arena, &fixer->wanted->job, &trial, *bases, &next, &changed, &found, err);
+		status = apply_fully(&arena, fixer, &trial, *bases, &next, &changed, &found, err);
 		if (status != LK_OK || !found) break;
 		lk_asked *kept = LK_NEW(&arena, lk_asked); /* the next step is one of this job */
 		if (!kept) status = lk_oom(err);
@@ -361,6 +363,7 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 	                  .out = out,
 	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
+	LK_TRY(lk_request_ground(arena, request, &fixer.ground, err));
 	lk_trial plain = {.request = *request, .job = &asked->job};
 	LK_TRY(fixer_try_all(&fixer, &plain, NULL, changes, CHANGES, err));
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)

@@ -51,8 +51,9 @@ static bool runs_recipes(const lk_cluster *cluster) {
 	return true;
 }
 
-static lk_status take_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
-                              lk_error *err) {
+/* `known`: the formats of the network; NULL: looked up. */
+static lk_status take_trained(lk_arena *arena, const lk_predict_request *request,
+                              const lk_trained *known, lk_asked *asked, lk_error *err) {
 	lk_job *job = &asked->job;
 	bool core =
 		!*job->stack || strcmp(job->stack, "megatron") == 0 || strcmp(job->stack, "nemo") == 0;
@@ -60,7 +61,8 @@ static lk_status take_trained(lk_arena *arena, const lk_predict_request *request
 	if (job->task != LK_TASK_PRETRAIN || job->objective != LK_OBJECTIVE_TOKENS || job->labels > 0 ||
 	    !runs_recipes(&asked->cluster))
 		return LK_OK;
-	LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
+	if (known) asked->trained = *known;
+	else LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
 	if (!asked->trained.options) return LK_OK;
 	return lk_request_lay_numbers(arena, &asked->trained.options, request, job, err);
 }
@@ -68,7 +70,7 @@ static lk_status take_trained(lk_arena *arena, const lk_predict_request *request
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	LK_TRY(lk_request_take_stated(arena, request, out, err));
-	return take_trained(arena, request, out, err);
+	return take_trained(arena, request, NULL, out, err);
 }
 
 /* Whether to assume a batch; not if it is partly stated. */
@@ -96,5 +98,12 @@ lk_status lk_request_complete(lk_arena *arena, const lk_predict_request *request
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	LK_TRY(lk_request_take(arena, request, out, err));
+	return lk_request_complete(arena, request, out, err);
+}
+
+lk_status lk_request_read_on(lk_arena *arena, const lk_ground *ground,
+                             const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	LK_TRY(lk_request_lay(arena, ground, request, out, err));
+	LK_TRY(take_trained(arena, request, &ground->trained, out, err));
 	return lk_request_complete(arena, request, out, err);
 }

@@ -199,6 +199,20 @@ double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ra
 	return reserved_bytes(&m) + context_bytes(device) + nccl_bytes(ranks);
 }
 
+bool lk_memory_hopeless(const lk_job *job, const lk_cluster *cluster) {
+	lk_builder builder;
+	lk_graph frame = {0}; /* receives facts of the job that are not needed */
+	lk_build_begin(&builder, job, &frame, NULL);
+	for (int s = 0; s < job->pp; s++) {
+		double held[LK_OWNERS] = {0}, resident = 0, usable;
+		lk_build_resident(&builder, s, held);
+		for (int o = 0; o < LK_OWNERS; o++) resident += held[o];
+		if (lk_memory_least(job, cluster, &frame.ranks, s, resident, 0, &usable) > usable)
+			return true;
+	}
+	return false;
+}
+
 /* Memory that a stage of the graph needs on each device, from its walk. */
 static void memory_use_stage(const lk_graph *graph, const lk_cluster *cluster,
                              const lk_memory *walk, uint32_t stage, lk_stage_use *use) {

@@ -282,14 +282,18 @@ static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk
 	                                     : lk_model_preset(text, teacher, err);
 }
 
-/* Read all of a request except the cluster, which the options on top do not need; *launched: GPUs
- * stated by the launch line. */
-static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request,
-                                  const char *text, lk_asked *out, int *launched, lk_error *err) {
+/* Read what a request states below its options; *launched: GPUs stated by the launch line. */
+static lk_status read_below(lk_arena *arena, const lk_predict_request *request, const char *text,
+                            lk_asked *out, int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_cost_ready(err));
 	LK_TRY(read_launch(arena, request, text, out, launched, err));
-	LK_TRY(read_model(request, out, err));
+	return read_model(request, out, err);
+}
+
+/* The options on top, which do not need the cluster. */
+static lk_status lay_options(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                             lk_error *err) {
 	LK_TRY(lk_request_take_numbers(request, &out->job, err));
 	LK_TRY(lk_request_take_layout(request, &out->job, err));
 	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
@@ -314,8 +318,14 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(lk_request_check_nccl(request, &out->job, err));
 	LK_TRY(lk_request_check_alloc(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));
-	LK_TRY(lk_request_check_release(request->release, err));
-	return LK_OK;
+	return lk_request_check_release(request->release, err);
+}
+
+/* All of a request except the cluster. */
+static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request,
+                                  const char *text, lk_asked *out, int *launched, lk_error *err) {
+	LK_TRY(read_below(arena, request, text, out, launched, err));
+	return lay_options(arena, request, out, err);
 }
 
 lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
@@ -324,6 +334,22 @@ lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *requ
 	LK_TRY(request_take_job(arena, request, NULL, out, &launched, err));
 	LK_TRY(lk_request_source(arena, request, out->launch.framework, &out->source, err));
 	return request_read_cluster(arena, request, launched, out, err);
+}
+
+lk_status lk_request_ground(lk_arena *arena, const lk_predict_request *request, lk_ground *out,
+                            lk_error *err) {
+	LK_TRY(read_below(arena, request, NULL, &out->asked, &out->launched, err));
+	lk_launch *launch = &out->asked.launch;
+	launch->ignored = NULL, launch->assumed = NULL; /* each reading has lists of its own */
+	launch->ignored_count = launch->assumed_count = launch->gpus_line = 0;
+	return lk_model_trained(arena, &out->asked.job.model, &out->trained, err);
+}
+
+lk_status lk_request_lay(lk_arena *arena, const lk_ground *ground,
+                         const lk_predict_request *request, lk_asked *out, lk_error *err) {
+	*out = ground->asked;
+	LK_TRY(lay_options(arena, request, out, err));
+	return request_read_cluster(arena, request, ground->launched, out, err);
 }
 
 /* ---- the text that states a job, for its edits */

@@ -189,6 +189,21 @@ static inline int lk_asked_gpus(const lk_asked *asked) {
 bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+/* What a request states below its options: its file or line, its network, and the formats that the
+ * network's publishers trained it in. Requests that differ in options alone are read from one,
+ * whose arena outlives theirs; they list nothing of what the file says. */
+typedef struct lk_ground {
+	lk_asked asked;
+	lk_trained trained;
+	int launched; /* GPUs stated by the launch line */
+} lk_ground;
+lk_status lk_request_ground(lk_arena *arena, const lk_predict_request *request, lk_ground *out,
+                            lk_error *err);
+lk_status lk_request_read_on(lk_arena *arena, const lk_ground *ground,
+                             const lk_predict_request *request, lk_asked *out, lk_error *err);
+/* request.c: without the publishers' formats and what is derived. */
+lk_status lk_request_lay(lk_arena *arena, const lk_ground *ground,
+                         const lk_predict_request *request, lk_asked *out, lk_error *err);
 /* Apply number formats, written as options, to a job; those stated by the request stay, and are
  * removed from *options. */
 lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
@@ -360,6 +375,10 @@ lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster
  * much. *usable: of its smallest device. */
 double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ranks *ranks,
                        int stage, double resident, double held, double *usable);
+
+/* Whether some stage has no room for what it holds throughout, weights and states, whatever its
+ * passes keep: such a job need not be built to see that it does not fit. */
+bool lk_memory_hopeless(const lk_job *job, const lk_cluster *cluster);
 
 /* ---- memory_range: the band around a predicted peak, by class of network. */
 

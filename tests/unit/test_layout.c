@@ -199,7 +199,7 @@ static void buckets_that_cut_alike_are_one_layout(void **state) {
 /* ---- bounds ---- */
 
 struct tally {
-	int jobs, broken, given_up;
+	int jobs, broken, given_up, hopeless;
 	double tightness, walked; /* sum of bound over prediction; of the schedule walked */
 };
 
@@ -252,6 +252,10 @@ static void check_bound(struct dice *dice, struct tally *tally) {
 				print_message("  %.9f s, walked %.9f s, against %.9f s, %.0f bytes against %.0f\n",
 				              least_s, walked_s, step.step_s, least_bytes - usable, excess);
 			}
+			if (lk_memory_hopeless(&job, &p.asked.cluster)) {
+				assert_false(lk_step_fits(&step));
+				tally->hopeless++;
+			}
 			tally->broken += broken;
 			tally->jobs++;
 			check_give_up(&job, &p.asked.cluster, &step, tally);
@@ -271,8 +275,10 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	struct tally t = {0};
 	int wanted = rounds(1500, 30000);
 	for (int tries = 0; t.jobs < wanted && tries < 20 * wanted; tries++) check_bound(&d, &t);
-	print_message("%d jobs, bound / prediction %.3f on average, walked %.4f; %d given up\n", t.jobs,
-	              t.tightness / t.jobs, t.walked / t.jobs, t.given_up);
+	print_message(
+		"%d jobs, bound / prediction %.3f on average, walked %.4f; %d given up, %d hopeless\n",
+		t.jobs, t.tightness / t.jobs, t.walked / t.jobs, t.given_up, t.hopeless);
+	if (fewer_cases() == 1) assert_true(t.hopeless > 0);
 	assert_int_equal(t.broken, 0);
 	assert_true(t.given_up > wanted / 20);
 	assert_int_equal(t.jobs, wanted);
