@@ -281,7 +281,9 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 		lk_coll_row_wire(&rows[i], lk_device_find("a100-sxm-80"));
 	}
 	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, "odd", &without, &points, &err), LK_OK);
+		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, &rows[ODD], LK_COLL_FOLDS_FABRIC,
+	                      &without, &points, &err),
+		LK_OK);
 	assert_int_equal(points, ODD);
 	for (int i = 0; i < ODD; i++)
 		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, 1, us[i]);
@@ -289,7 +291,8 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	if (!(fabs(without.share / (.05 * log(5)) - 1) < .3 &&
 	      fabs(without.us / (10 * log(5)) - 1) < .3))
 		fail_msg("share %g, %g us", without.share, without.us);
-	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, &range, &points, &err),
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, LK_COLL_FOLDS_FABRIC,
+	                                   &range, &points, &err),
 	                 LK_OK);
 	assert_int_equal(points, ROWS);
 	assert_int_equal(without.nodes, 1); /* on 2, 8 nodes: one, three octaves beyond */
@@ -297,10 +300,14 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	assert_true(fabs(lk_coll_range_width(&without, 8, 1e9) / without.share - 2) < 1e-6);
 	assert_true(lk_coll_range_width(&range, 1, 1e6) > 2 * lk_coll_range_width(&without, 1, 1e6));
 	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, "odd", &messages, &points, &err), LK_OK);
+		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, &rows[ODD], LK_COLL_FOLDS_FABRIC, &messages,
+	                      &points, &err),
+		LK_OK);
 	assert_true(messages.share == without.share && messages.us == without.us);
 	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, &untold, &points, &err), LK_OK);
+		lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, LK_COLL_FOLDS_FABRIC, &untold,
+	                      &points, &err),
+		LK_OK);
 	assert_true(points == 0 && untold.share == 9);
 }
 
