@@ -46,7 +46,7 @@ enum {
 const char *const lk_nccl_variables[] = {
 	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
 	"NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", NULL,
+	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", "NCCL_NVLS_CHUNKSIZE", NULL,
 };
 
 bool lk_nccl_variable(const char *name, size_t length) {

@@ -156,10 +156,11 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	};
 	int size = lk_coll_size_class(row->bytes);
 	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_classes[size], size};
+	const char *source = *row->source ? row->source : "unstated";
 	task->out->divisions[5].keys[i] =
-		(lk_score_key){*row->refused ? row->gpu : row->node.device->name, 0};
+		(lk_score_key){row->node.device ? row->node.device->name : row->gpu, 0};
 	task->out->divisions[6].keys[i] =
-		(lk_score_key){lk_arena_strndup(task->arena, row->source, lk_publication(row->source)), 0};
+		(lk_score_key){lk_arena_strndup(task->arena, source, lk_publication(source)), 0};
 	bool named = task->out->divisions[3].keys[i].name && task->out->divisions[6].keys[i].name;
 	return named ? LK_OK : lk_oom(err);
 }
