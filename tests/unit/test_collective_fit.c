@@ -114,6 +114,53 @@ static void test_held_rows_do_not_teach(void **state) {
 	held_rows_do_not_teach(LK_COLL_FOLDS_SIZE);
 }
 
+/* Folds that span fabrics: what predicts a row has seen no row of its device, or of its source. */
+static lk_status predict_from_others(const lk_fabric *start, const lk_coll_pick *seen,
+                                     size_t seen_count, const lk_coll_pick *held,
+                                     size_t held_count, double *us, lk_error *error) {
+	(void)start, (void)error;
+	for (size_t h = 0; h < held_count; h++) {
+		us[h] = (double)seen_count;
+		for (size_t s = 0; s < seen_count; s++) {
+			bool gpu = strncmp(held[0]->where, "gpu", 3) == 0;
+			assert_true(gpu ? seen[s]->node.device != held[h]->node.device
+			                : strcmp(seen[s]->source, held[h]->source) != 0);
+		}
+	}
+	return LK_OK;
+}
+
+static void test_folds_apart(void **state) {
+	(void)state;
+	enum { ROWS = 12 };
+	static const char *const devices[] = {"a100-sxm-80", "h100-sxm", "b200"},
+							 *const sources[] = {"owner/one", "owner/two"};
+	lk_coll_row rows[ROWS];
+	double us[ROWS];
+	lk_error error;
+	const lk_coll_rows all = {.at = rows, .count = ROWS};
+	for (int by = 0; by < 2; by++) {
+		for (int i = 0; i < ROWS; i++)
+			rows[i] = (lk_coll_row){
+				.gpus = 8,
+				.nodes = 1,
+				.us = 1,
+				.node.device = lk_device_find(devices[i % 3]),
+				.fabric = i % 2 ? "odd" : "even",
+				.source = sources[i / 6],
+				.where = by ? "source" : "gpu",
+				.slow = "",
+				.refused = "",
+			};
+		assert_int_equal(lk_coll_cross(&all, NULL, by ? LK_COLL_FOLDS_SOURCE : LK_COLL_FOLDS_GPU,
+		                               predict_from_others, &lk_fabric_plain, us, &error),
+		                 LK_OK);
+		for (int i = 0; i < ROWS; i++) assert_true(us[i] == (by ? 6 : 8));
+	}
+	assert_true(lk_same_publication("owner/one a/file.csv@1f", "owner/one@2e b"));
+	assert_false(lk_same_publication("owner/one", "owner/ones"));
+}
+
 /* A curve that lies above the model by a factor that depends on the size is found, and no other
  * curve moves. */
 static void test_curves_are_found_again(void **state) {
@@ -376,7 +423,7 @@ static void test_committed_calibration(void **state) {
 		"ai-dynamo/aiconfigurator@095f58a; others of collectives.csv, _2 and _3";
 	lk_calibration out = {0};
 	assert_int_equal(
-		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-29", &out, &err),
+		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-30", &out, &err),
 		LK_OK);
 	lk_stream_close(in);
 	FILE *file = open_memstream(&text, &size);
@@ -413,6 +460,7 @@ int main(void) {
 		cmocka_unit_test(test_what_cannot_be_fitted),
 		cmocka_unit_test(test_ranges_of_unseen_fabrics),
 		cmocka_unit_test(test_words_of_fabrics),
+		cmocka_unit_test(test_folds_apart),
 		cmocka_unit_test(test_committed_calibration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

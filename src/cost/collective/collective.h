@@ -106,7 +106,7 @@ typedef struct lk_nccl_settings {
 	int least_channels, most_channels;     /* 0: not stated */
 	int nvls;                              /* 1 on, -1 off, 0 not stated */
 	double buffer_bytes;                   /* bytes per channel and direction, Simple; 0: 4 MiB */
-	double nvls_chunk; /* most bytes of a multicast's chunk; 0: what the network's plugin sets */
+	double nvls_chunk; /* most bytes of a multicast's chunk; 0: 128 KiB */
 	int release;                           /* 21805 for 2.18.5; 0: the newest modelled one */
 } lk_nccl_settings;
 

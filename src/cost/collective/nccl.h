@@ -46,7 +46,6 @@ typedef struct lk_nccl_site {
 	const lk_reach *reach;        /* share of it that the network allows; NULL: all */
 	double nic_latency, nic_hint; /* us: extra time of a crossing; the value reported to NCCL */
 	int heads;                    /* GPUs of a node that head a share of the multicast */
-	double multicast_chunk;       /* its largest, bytes */
 	const lk_fabric *fabric;
 	const lk_nccl_laws *laws;
 	const lk_nccl_settings *settings; /* never NULL */

@@ -241,13 +241,6 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	return nics;
 }
 
-/* NCCL's own is 128 KiB; aws-ofi-nccl sets 512 where there is EFA and multicast, as does Google's
- * environment for B200. */
-static double multicast_chunk(const lk_nccl_site *site) {
-	if (site->settings->nvls_chunk > 0) return site->settings->nvls_chunk;
-	return site->nic_latency >= efa_least ? 512 << 10 : 128 << 10;
-}
-
 /* GPUs that head a share of a multicast tree: NCCL's limit. */
 enum { most_heads = 32 };
 
@@ -271,7 +264,6 @@ void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	site->laws = site->fabric->laws ? site->fabric->laws : lk_nccl_laws_default();
 	wire_node(group, site);
 	double nics = wire_network(group, site);
-	site->multicast_chunk = multicast_chunk(site);
 	site->ring = site->nodes > 1 ? ring_over_nodes(site, nics) : ring_in_node(site);
 	site->tree = tree(site);
 	if (site->nvls) site->multicast = multicast(site);

@@ -165,10 +165,11 @@ static const int most_filling = 144;
  * 16, 32 and 64 KiB and the most that is set for calls of more than 0, 2, 8 and 64 times such a
  * round (enqueue.cc). The chunk grows around a step as a power of the bytes. */
 static double multicast_rounds(const lk_nccl_site *site, double bytes) {
-	const double times[] = {2, 8, 64}, chunks[] = {32, 64, site->multicast_chunk / 1024};
+	double set = site->settings->nvls_chunk, most = set > 0 ? set / 1024 : 128;
+	const double times[] = {2, 8, 64}, chunks[] = {32, 64, most};
 	double kib = 16, each = bytes / 1024 / ((double)site->multicast.channels * site->heads);
 	for (int i = 0; i < 3; i++) {
-		double chunk = fmax(kib, fmin(chunks[i], site->multicast_chunk / 1024));
+		double chunk = fmax(kib, fmin(chunks[i], most));
 		double passed = log2(each / (times[i] * chunk)) + .5; /* octaves, from sqrt(1/2) of it */
 		kib *= pow(chunk / kib, fmin(fmax(passed, 0), 1));
 	}
