@@ -38,12 +38,11 @@ enum {
 	LK_FOLDS_SIZE,   /* collectives, the default there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,   /* collectives: all rows of a number of GPUs of a fabric */
 	LK_FOLDS_FABRIC, /* collectives: all rows of a fabric */
-	/* training runs: all rows of a network, of a GPU architecture, of a software stack */
+	/* training runs: all rows of a network, of a GPU architecture, of a software stack, of one
+	   publication (the beginning of `source`: owner/repository, or a site; collectives too) */
 	LK_FOLDS_NETWORK,
 	LK_FOLDS_ARCHITECTURE,
 	LK_FOLDS_STACK,
-	/* training runs and collectives: of one publication (the beginning of the column `source`:
-	   owner/repository, or a site) */
 	LK_FOLDS_SOURCE,
 };
 

@@ -9,7 +9,6 @@
  * the GPUs of one where the list has a machine half as large, else two of the same. With equal work
  * on each GPU the stall is the network's too. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -75,9 +74,10 @@ static lk_status read_count(const char **name, int *machines, lk_error *err) {
 	const char *star = strchr(*name, '*');
 	*machines = 0;
 	if (!star) return LK_OK;
-	char *end;
-	long count = strtol(*name, &end, 10);
-	if (end + strspn(end, " ") != star || count < 2 || count > 1 << 16) {
+	const char *end;
+	double count = lk_read_real(*name, &end);
+	if (end + strspn(end, " ") != star ||
+	    !(count >= 2 && count <= 65536 && count == floor(count))) {
 		char shown[64];
 		lk_fail(err, LK_ERR_INPUT, "--machine", "\"%s\" is not a number of machines from 2 on",
 		        lk_escape(*name, shown, sizeof shown));
@@ -98,8 +98,8 @@ static lk_status predict_row(const lk_stalls_request *request, const lk_offer *o
 	row->machine = *offer->instance ? offer->instance : offer->gpu;
 	row->gpus = offer->gpus;
 	row->note = isnan(half->network_gbps) ? "the list does not state its network" : "";
-	row->joined = lk_arena_printf(arena, "%d x %s", joined,
-	                              *half->instance ? half->instance : half->gpu);
+	row->joined =
+		lk_arena_printf(arena, "%d x %s", joined, *half->instance ? half->instance : half->gpu);
 	if (!one || !several || !row->joined) return lk_oom(err);
 	LK_TRY(step_on(request, row->model, one, 1, arena, row, &row->one_s, err));
 	row->all_s = row->one_s;
@@ -143,8 +143,7 @@ static lk_status add_rows(lk_stalls_work *work, const char *model, const char *n
 	lk_machines_request list = {0};
 	int machines;
 	LK_TRY(read_count(&name, &machines, work->err));
-	if (!*name)
-		return lk_fail(work->err, LK_ERR_INPUT, "--machine", "a name in the list is empty");
+	if (!*name) return lk_fail(work->err, LK_ERR_INPUT, "--machine", "a name in the list is empty");
 	list.filter = name;
 	lk_status status =
 		lk_rent_offers(&list, &(lk_mains){0}, &work->arena, &offers, &faults, work->err);

@@ -170,8 +170,8 @@ static void collective_rows_nccl(lk_coll_row *row) {
 			lk_copy(algo, sizeof algo, word);
 		without_nvls |= strstr(texts[i], "NVLS disabled") || strstr(texts[i], "NVLS off");
 	}
-	snprintf(settings, sizeof settings, "%s %s%s%s%s", known, release, *algo ? " NCCL_ALGO=" : "", algo,
-	         without_nvls ? " NCCL_NVLS_ENABLE=0" : "");
+	snprintf(settings, sizeof settings, "%s %s%s%s%s", known, release, *algo ? " NCCL_ALGO=" : "",
+	         algo, without_nvls ? " NCCL_NVLS_ENABLE=0" : "");
 	lk_error unused;
 	if (lk_nccl_settings_read(settings, "", &row->settings, &unused) != LK_OK)
 		row->settings = (lk_nccl_settings){0};

@@ -190,9 +190,8 @@ static lk_status check_overheads(const lk_validate_request *request, lk_error *e
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
 	bool kernels = request->ops || request->kernels || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
-	bool of_collectives =
-		(request->folds >= LK_FOLDS_GPU && request->folds <= LK_FOLDS_FABRIC) ||
-		request->folds == LK_FOLDS_SOURCE;
+	bool of_collectives = (request->folds >= LK_FOLDS_GPU && request->folds <= LK_FOLDS_FABRIC) ||
+	                      request->folds == LK_FOLDS_SOURCE;
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
 	            !request->inference && !request->serving && !request->rl && !request->refit &&

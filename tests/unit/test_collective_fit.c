@@ -116,8 +116,8 @@ static void test_held_rows_do_not_teach(void **state) {
 
 /* Folds that span fabrics: what predicts a row has seen no row of its device, or of its source. */
 static lk_status predict_from_others(const lk_fabric *start, const lk_coll_pick *seen,
-                                     size_t seen_count, const lk_coll_pick *held,
-                                     size_t held_count, double *us, lk_error *error) {
+                                     size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                     double *us, lk_error *error) {
 	(void)start, (void)error;
 	for (size_t h = 0; h < held_count; h++) {
 		us[h] = (double)seen_count;
@@ -133,8 +133,9 @@ static lk_status predict_from_others(const lk_fabric *start, const lk_coll_pick 
 static void test_folds_apart(void **state) {
 	(void)state;
 	enum { ROWS = 12 };
-	static const char *const devices[] = {"a100-sxm-80", "h100-sxm", "b200"},
-							 *const sources[] = {"owner/one", "owner/two"};
+	static const char *const devices[] = {"a100-sxm-80", "h100-sxm", "b200"}, *const sources[] = {
+																				  "owner/one",
+																				  "owner/two"};
 	lk_coll_row rows[ROWS];
 	double us[ROWS];
 	lk_error error;
@@ -327,10 +328,9 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 		};
 		lk_coll_row_wire(&rows[i], lk_device_find("a100-sxm-80"));
 	}
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, &rows[ODD], LK_COLL_FOLDS_FABRIC,
-	                      &without, &points, &err),
-		LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, &rows[ODD],
+	                                   LK_COLL_FOLDS_FABRIC, &without, &points, &err),
+	                 LK_OK);
 	assert_int_equal(points, ODD);
 	for (int i = 0; i < ODD; i++)
 		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, 1, us[i]);
@@ -346,15 +346,13 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	assert_true(fabs(lk_coll_range_width(&without, 2, 1e9) / without.share - sqrt(2)) < 1e-6);
 	assert_true(fabs(lk_coll_range_width(&without, 8, 1e9) / without.share - 2) < 1e-6);
 	assert_true(lk_coll_range_width(&range, 1, 1e6) > 2 * lk_coll_range_width(&without, 1, 1e6));
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, &rows[ODD], LK_COLL_FOLDS_FABRIC, &messages,
-	                      &points, &err),
-		LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, &rows[ODD],
+	                                   LK_COLL_FOLDS_FABRIC, &messages, &points, &err),
+	                 LK_OK);
 	assert_true(messages.share == without.share && messages.us == without.us);
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, LK_COLL_FOLDS_FABRIC, &untold,
-	                      &points, &err),
-		LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, LK_COLL_FOLDS_FABRIC,
+	                                   &untold, &points, &err),
+	                 LK_OK);
 	assert_true(points == 0 && untold.share == 9);
 }
 

@@ -184,8 +184,7 @@ static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	double share = laws->nvls_hopper, heads = site->heads;
 	if (site->n > board_ranks) share = laws->nvls_rack;
 	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
-	double moved =
-		bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share);
+	double moved = bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share);
 	return hypot(moved, laws->nvls_round_us * multicast_rounds(site, bytes)) +
 	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
 }
