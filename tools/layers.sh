@@ -40,7 +40,7 @@ launch/megatron:  base model/read model/layout launch/reading
 launch/script:    base launch/reading launch/launchers launch/megatron
 launch/config:    base io model/read model/layout shell launch/megatron launch/script
 launch/frameworks:base io model/read model/layout launch/config
-launch:           base io measured model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
+launch:           base io hw measured model/read model/layout launch/reading launch/launchers launch/megatron launch/script launch/frameworks
 launch/emit:      base model/read model/layout launch launch/config launch/frameworks
 trace/capture:    base system io graph
 trace/kineto:     base system io trace/capture

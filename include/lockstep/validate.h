@@ -34,12 +34,12 @@ enum {
 enum {
 	LK_FOLDS_SHAPE,  /* the default; kernels: rows of similar shape, on one device: whole (n, k)
 	                    pairs, size octaves ... */
-	LK_FOLDS_GPU,    /* kernels and training runs: all rows of a device */
+	LK_FOLDS_GPU,    /* kernels, collectives and training runs: all rows of a device */
 	LK_FOLDS_SIZE,   /* collectives, the default there: a share of a fabric's sizes */
 	LK_FOLDS_GPUS,   /* collectives: all rows of a number of GPUs of a fabric */
 	LK_FOLDS_FABRIC, /* collectives: all rows of a fabric */
 	/* training runs: all rows of a network, of a GPU architecture, of a software stack, of one
-	   publication (the beginning of the column `source`: owner/repository, or a site) */
+	   publication (the beginning of `source`: owner/repository, or a site; collectives too) */
 	LK_FOLDS_NETWORK,
 	LK_FOLDS_ARCHITECTURE,
 	LK_FOLDS_STACK,

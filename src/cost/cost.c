@@ -39,7 +39,8 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 	[LK_OP_RECV] = lk_cost_comm,
 };
 
-/* Host time to issue an operation: nearly nothing within a CUDA graph; torch.compile fuses the
+/* Host time to issue an operation: nearly nothing within a CUDA graph, nothing of its own for a
+ * collective there, whose time, as NCCL's tests take it, holds its launch; torch.compile fuses the
  * element-wise launches. */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	LK_ASSERT(op < graph->ops.count);
@@ -48,7 +49,7 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	if (kind == LK_OP_WAIT || kind == LK_OP_HOST || graph->traced) return 0;
 	bool experts = kind == LK_OP_GROUPED_GEMM || kind == LK_OP_PERMUTE;
 	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
-	if (!eager) return constants->graph_launch_s;
+	if (!eager) return lk_op_is_comm(kind) ? 0 : constants->graph_launch_s;
 	if (kind == LK_OP_GROUPED_GEMM && !constants->grouped_experts)
 		return constants->launch_s + constants->expert_launch_s * graph->ops.batch[op];
 	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;

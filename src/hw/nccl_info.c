@@ -44,9 +44,11 @@ enum {
 #define CHOSEN_SPAN 64
 
 const char *const lk_nccl_variables[] = {
-	"NCCL_ALGO",          "NCCL_PROTO",    "NCCL_MIN_NCHANNELS",
-	"NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
-	"NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE", NULL,
+	"NCCL_ALGO",           "NCCL_PROTO",
+	"NCCL_MIN_NCHANNELS",  "NCCL_MAX_NCHANNELS",
+	"NCCL_MIN_CTAS",       "NCCL_MAX_CTAS",
+	"NCCL_NVLS_ENABLE",    "NCCL_BUFFSIZE",
+	"NCCL_NVLS_CHUNKSIZE", NULL,
 };
 
 bool lk_nccl_variable(const char *name, size_t length) {

@@ -2,22 +2,11 @@
  * on: lockstep's own, NCCL's, the device's queues; the rest is kept for programs that read it. */
 #include "base/arena.h"
 #include "base/text.h"
+#include "hw/hw.h"
 #include "launch/line.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* NCCL's variables that change what it runs; what they may say is known where collectives are
- * priced. */
-static bool line_names_nccl(const char *text, size_t length) {
-	static const char *const names[] = {
-		"NCCL_ALGO",     "NCCL_PROTO",    "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
-		"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_ENABLE",   "NCCL_BUFFSIZE",
-	};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strlen(names[i]) == length && strncmp(names[i], text, length) == 0) return true;
-	return false;
-}
 
 /* Append NAME=value; a later value overrides an earlier one. */
 static lk_status line_add_nccl(lk_line *line, const char *name, const lk_word *word) {
@@ -107,7 +96,7 @@ lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 	size_t length = strcspn(word->text, "=");
 	bool ours = strncmp(word->text, own, sizeof own - 1) == 0;
 	bool queues = strncmp(word->text, connections, sizeof connections - 1) == 0;
-	bool collectives = line_names_nccl(word->text, length);
+	bool collectives = lk_nccl_variable(word->text, length);
 	char *name = lk_arena_strndup(line->r->arena, word->text, length);
 	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
 	*lk_last(&line->environment) = *word;

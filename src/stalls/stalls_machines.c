@@ -3,10 +3,11 @@
  *
  *     one     the step on one GPU of the machine
  *     all     on all of its GPUs:               interconnect stall = 1 - one / all, of that step
- *     joined  on two machines by the network:   network stall = joined / all - 1
+ *     joined  on several by the network:        network stall = joined / all - 1
  *
- * The two have together the GPUs of one where the list has a machine half as large; else they are
- * two of the same, and with equal work on each GPU the stall is the network's too. */
+ * They are as many of the machine as its name says, "8 * p3.16xlarge"; else two, that have together
+ * the GPUs of one where the list has a machine half as large, else two of the same. With equal work
+ * on each GPU the stall is the network's too. */
 #include <math.h>
 #include <string.h>
 
@@ -68,23 +69,46 @@ static double stall_of(double share) {
 	return share < 0 ? 0 : share;
 }
 
-static lk_status predict_row(const lk_stalls_request *request, const lk_offer *offer,
+/* Take the number of machines off "8 * p3.16xlarge"; 0: none is stated. */
+static lk_status read_count(const char **name, int *machines, lk_error *err) {
+	const char *star = strchr(*name, '*');
+	*machines = 0;
+	if (!star) return LK_OK;
+	const char *end;
+	double count = lk_read_real(*name, &end);
+	if (end + strspn(end, " ") != star ||
+	    !(count >= 2 && count <= 65536 && count == floor(count))) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, "--machine", "\"%s\" is not a number of machines from 2 on",
+		        lk_escape(*name, shown, sizeof shown));
+		return lk_hint(err, "write it as a cluster's: '8 * p3.16xlarge'");
+	}
+	*machines = (int)count;
+	*name = star + 1 + strspn(star + 1, " ");
+	return LK_OK;
+}
+
+static lk_status predict_row(const lk_stalls_request *request, const lk_offer *offer, int machines,
                              const lk_offers *all, lk_arena *arena, lk_stalls_machine_row *row,
                              lk_error *err) {
-	const lk_offer *half = half_of(offer, all);
-	const char *one = lk_offer_cluster(offer, 1, arena), *two = lk_offer_cluster(half, 2, arena);
+	const lk_offer *half = machines ? offer : half_of(offer, all);
+	int joined = machines ? machines : 2;
+	const char *one = lk_offer_cluster(offer, 1, arena),
+			   *several = lk_offer_cluster(half, joined, arena);
 	row->machine = *offer->instance ? offer->instance : offer->gpu;
 	row->gpus = offer->gpus;
 	row->note = isnan(half->network_gbps) ? "the list does not state its network" : "";
-	row->joined = lk_arena_printf(arena, "2 x %s", *half->instance ? half->instance : half->gpu);
-	if (!one || !two || !row->joined) return lk_oom(err);
+	row->joined =
+		lk_arena_printf(arena, "%d x %s", joined, *half->instance ? half->instance : half->gpu);
+	if (!one || !several || !row->joined) return lk_oom(err);
 	LK_TRY(step_on(request, row->model, one, 1, arena, row, &row->one_s, err));
 	row->all_s = row->one_s;
 	if (offer->gpus > 1)
 		LK_TRY(step_on(request, row->model, one, offer->gpus, arena, row, &row->all_s, err));
 	row->joined_s = NAN;
 	if (!isnan(half->network_gbps))
-		LK_TRY(step_on(request, row->model, two, 2 * half->gpus, arena, row, &row->joined_s, err));
+		LK_TRY(step_on(request, row->model, several, joined * half->gpus, arena, row,
+		               &row->joined_s, err));
 	row->interconnect = offer->gpus > 1 ? stall_of(1 - row->one_s / row->all_s) : NAN;
 	row->network = stall_of(row->joined_s / row->all_s - 1);
 	row->epoch_s = row->epoch_usd = NAN;
@@ -111,44 +135,43 @@ static bool is_cheapest(const lk_offers *offers, size_t which) {
 	return true;
 }
 
-static lk_status add_rows(lk_stalls_work *work, const lk_offers *offers, const lk_offers *all,
-                          lk_stalls_machine_rows *rows) {
-	const lk_stalls_request *request = work->request;
-	const char *models = request->models, *model;
-	while ((model = next_word(&work->arena, &models)))
-		for (size_t i = 0; i < offers->count; i++) {
-			if (!is_cheapest(offers, i)) continue;
-			if (!lk_push(rows)) return lk_oom(work->err);
-			*lk_last(rows) = (lk_stalls_machine_row){.model = model};
-			LK_TRY(
-				predict_row(request, &offers->at[i], all, &work->arena, lk_last(rows), work->err));
-		}
-	return LK_OK;
+/* The rows of a network on the machines that a name of the request's list means. */
+static lk_status add_rows(lk_stalls_work *work, const char *model, const char *name,
+                          const lk_offers *all, lk_stalls_machine_rows *rows) {
+	lk_offers offers = {0};
+	lk_offer_faults faults = {0};
+	lk_machines_request list = {0};
+	int machines;
+	LK_TRY(read_count(&name, &machines, work->err));
+	if (!*name) return lk_fail(work->err, LK_ERR_INPUT, "--machine", "a name in the list is empty");
+	list.filter = name;
+	lk_status status =
+		lk_rent_offers(&list, &(lk_mains){0}, &work->arena, &offers, &faults, work->err);
+	for (size_t i = 0; status == LK_OK && i < offers.count; i++) {
+		if (!is_cheapest(&offers, i)) continue;
+		status = lk_push(rows) ? LK_OK : lk_oom(work->err);
+		if (status != LK_OK) break;
+		*lk_last(rows) = (lk_stalls_machine_row){.model = model};
+		status = predict_row(work->request, &offers.at[i], machines, all, &work->arena,
+		                     lk_last(rows), work->err);
+	}
+	lk_vec_free(&offers);
+	lk_vec_free(&faults);
+	return status;
 }
 
 lk_status lk_stalls_machines(lk_stalls_work *work) {
-	lk_offers all = {0}, offers = {0};
+	lk_offers all = {0};
 	lk_offer_faults faults = {0};
 	lk_stalls_machine_rows rows = {0};
-	lk_machines_request list = {0};
-	const char *names = work->request->machines, *name;
-	lk_status status =
-		lk_rent_offers(&list, &(lk_mains){0}, &work->arena, &all, &faults, work->err);
-	while (status == LK_OK && (name = next_word(&work->arena, &names))) {
-		lk_offers some = {0};
-		list.filter = name;
-		if (!*name) {
-			status = lk_fail(work->err, LK_ERR_INPUT, "--machine", "a name in the list is empty");
-			break;
-		}
-		status = lk_rent_offers(&list, &(lk_mains){0}, &work->arena, &some, &faults, work->err);
-		for (size_t i = 0; status == LK_OK && i < some.count; i++) {
-			if (!lk_push(&offers)) status = lk_oom(work->err);
-			else *lk_last(&offers) = some.at[i];
-		}
-		lk_vec_free(&some);
+	const char *models = work->request->models, *model, *name;
+	lk_status status = lk_rent_offers(&(lk_machines_request){0}, &(lk_mains){0}, &work->arena, &all,
+	                                  &faults, work->err);
+	while (status == LK_OK && (model = next_word(&work->arena, &models))) {
+		const char *names = work->request->machines;
+		while (status == LK_OK && (name = next_word(&work->arena, &names)))
+			status = add_rows(work, model, name, &all, &rows);
 	}
-	if (status == LK_OK) status = add_rows(work, &offers, &all, &rows);
 	if (status == LK_OK) {
 		lk_stalls_machine_row *kept =
 			LK_ARRAY(&work->arena, lk_stalls_machine_row, rows.count ? rows.count : 1);
@@ -158,7 +181,6 @@ lk_status lk_stalls_machines(lk_stalls_work *work) {
 		work->result.machine_count = (int)rows.count;
 	}
 	lk_vec_free(&rows);
-	lk_vec_free(&offers);
 	lk_vec_free(&all);
 	lk_vec_free(&faults);
 	return status;

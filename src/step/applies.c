@@ -280,7 +280,7 @@ static const struct rule {
      "without overlap all gradients are reduced at once", "leave out --no-overlap-grad-reduce"},
 	{"nccl",
      "NCCL_ALGO NCCL_PROTO NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MAX_CTAS "
-     "NCCL_NVLS_ENABLE NCCL_BUFFSIZE",
+     "NCCL_NVLS_ENABLE NCCL_BUFFSIZE NCCL_NVLS_CHUNKSIZE",
      lacks_other_gpus, false, "one GPU runs no collective", "use more GPUs, or leave it out"},
 	{"alloc-conf ragged ragged-lengths", "", lacks_attention, true,
      "of networks without tokens it is not simulated", leave_out},

@@ -218,7 +218,8 @@ static lk_status collectives_put_unseen(struct task *task, lk_error *err) {
 			int points;
 			lk_coll_range range = {0};
 			LK_TRY(lk_coll_range_fit(&task->rows, task->fabric_us, (lk_coll_place)place,
-			                         messages != 0, NULL, &range, &points, err));
+			                         messages != 0, NULL, LK_COLL_FOLDS_FABRIC, &range, &points,
+			                         err));
 			if (!(range.share > 0)) continue;
 			lk_coll_range_unseen((lk_coll_place)place, messages != 0, variant, sizeof variant);
 			lk_calibration_row *row = collectives_add_row(task, "range", "collective", variant);

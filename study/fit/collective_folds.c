@@ -1,7 +1,7 @@
 /* collective_folds.c: folds over the rows of a fabric. By size: the sizes are divided into five
  * parts, and a part is left out of all curves of the fabric. By GPUs: all rows on that number of
- * GPUs are left out. By fabric: every fabric, however few its rows, is predicted from the rows of
- * all others. */
+ * GPUs are left out. By fabric, device or source: all rows of one, however few, are predicted from
+ * the rows of all others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,13 +43,25 @@ static int validate_fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
 
+bool lk_coll_folds_apart(lk_coll_folds folds) {
+	return folds >= LK_COLL_FOLDS_FABRIC;
+}
+
+bool lk_coll_one_fold(const lk_coll_row *a, const lk_coll_row *b, lk_coll_folds folds) {
+	switch (folds) {
+	case LK_COLL_FOLDS_GPU: return a->node.device == b->node.device;
+	case LK_COLL_FOLDS_SOURCE: return lk_same_publication(a->source, b->source);
+	default: return strcmp(a->fabric, b->fabric) == 0;
+	}
+}
+
 /* With a fabric left out, a network that its source does not state is unknown. A row has no
  * relatives if no other number of GPUs of its fabric was measured, or none over the unstated
  * network on which its own time depends. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds) {
 	if (folds == LK_COLL_FOLDS_SIZE) return NULL;
-	if (folds == LK_COLL_FOLDS_FABRIC)
+	if (lk_coll_folds_apart(folds))
 		return row->nodes > 1 && !row->network_stated
 		           ? "not scored: its source does not state what joins its nodes"
 		           : NULL;
@@ -112,29 +124,29 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 	return LK_OK;
 }
 
-/* Divide the rows into those of a fabric, in split->held, and all others. */
-static void folds_divide_fabrics(const lk_coll_rows *rows, const char *fabric,
-                                 struct split *split) {
+/* Divide the rows into those of one fold, in split->held, and all others. */
+static void folds_divide_apart(const lk_coll_rows *rows, const lk_coll_row *one,
+                               lk_coll_folds folds, struct split *split) {
 	split->seen_count = split->held_count = 0;
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_coll_row *row = &rows->at[i];
 		if (*row->refused) continue;
-		if (strcmp(row->fabric, fabric) == 0) {
+		if (lk_coll_one_fold(row, one, folds)) {
 			split->place[split->held_count] = i;
 			split->held[split->held_count++] = row;
 		} else if (folds_usable(row)) split->seen[split->seen_count++] = row;
 	}
 }
 
-static lk_status folds_cross_fabrics(const lk_coll_rows *rows, lk_coll_predictor *predict,
-                                     const lk_fabric *start, struct split *split, double *us,
-                                     lk_error *err) {
+static lk_status folds_cross_apart(const lk_coll_rows *rows, lk_coll_folds folds,
+                                   lk_coll_predictor *predict, const lk_fabric *start,
+                                   struct split *split, double *us, lk_error *err) {
 	for (size_t i = 0; i < rows->count; i++) {
-		bool known = false;
+		bool known = *rows->at[i].refused != '\0';
 		for (size_t k = 0; k < i && !known; k++)
-			known = strcmp(rows->at[k].fabric, rows->at[i].fabric) == 0;
+			known = !*rows->at[k].refused && lk_coll_one_fold(&rows->at[k], &rows->at[i], folds);
 		if (known) continue;
-		folds_divide_fabrics(rows, rows->at[i].fabric, split);
+		folds_divide_apart(rows, &rows->at[i], folds, split);
 		LK_TRY(predict(start, split->seen, split->seen_count, split->held, split->held_count,
 		               split->us, err));
 		for (size_t h = 0; h < split->held_count; h++) us[split->place[h]] = split->us[h];
@@ -153,9 +165,10 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
 		.us = LK_ARRAY(&arena, double, rows->count),
 	};
 	lk_status status = s.seen && s.held && s.place && s.us ? LK_OK : lk_oom(err);
-	if (folds == LK_COLL_FOLDS_FABRIC && status == LK_OK)
-		status = folds_cross_fabrics(rows, predict, start, &s, us, err);
-	for (size_t f = 0; folds != LK_COLL_FOLDS_FABRIC && f < fabrics->count && status == LK_OK; f++)
+	bool apart = lk_coll_folds_apart(folds);
+	if (apart && status == LK_OK)
+		status = folds_cross_apart(rows, folds, predict, start, &s, us, err);
+	for (size_t f = 0; !apart && f < fabrics->count && status == LK_OK; f++)
 		status = cross(rows, fabrics->at[f], folds, predict, start, &s, us, err);
 	lk_arena_free(&arena);
 	return status;

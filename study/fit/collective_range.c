@@ -46,9 +46,9 @@ static void range_narrowest(const struct misses *misses, lk_coll_range *out) {
 }
 
 static bool range_counts(const lk_coll_rows *rows, const lk_coll_row *row, double us,
-                         const char *without) {
+                         lk_coll_pick without, lk_coll_folds folds) {
 	if (!lk_coll_teaches_laws(row) || !(us > 0)) return false;
-	if (without && strcmp(row->fabric, without) == 0) return false;
+	if (without && lk_coll_one_fold(row, without, folds)) return false;
 	return !lk_coll_no_relatives(rows, row, LK_COLL_FOLDS_FABRIC);
 }
 
@@ -60,8 +60,8 @@ static bool range_alike(const lk_coll_row *row, lk_coll_place place, bool messag
 }
 
 lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_place place,
-                            bool messages, const char *without, lk_coll_range *out, int *points,
-                            lk_error *err) {
+                            bool messages, lk_coll_pick without, lk_coll_folds folds,
+                            lk_coll_range *out, int *points, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	struct misses misses = {
 		.by = LK_ARRAY(&arena, double, rows->count + 1),
@@ -74,7 +74,7 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
 		misses.nodes = 0;
 		for (size_t i = 0; i < rows->count; i++) {
 			const lk_coll_row *row = &rows->at[i];
-			if (!range_counts(rows, row, us[i], without) ||
+			if (!range_counts(rows, row, us[i], without, folds) ||
 			    !range_alike(row, place, messages, widely))
 				continue;
 			misses.by[misses.count] = fabs(log(us[i] / row->us));

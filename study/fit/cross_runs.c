@@ -46,10 +46,8 @@ const char *lk_runs_alike_name(lk_runs_alike alike) {
 	return names[alike];
 }
 
-/* Length of the part of a source that names the publication: "owner/repository" of a file in a
- * repository, else the first word's site or name. */
-static int publication(const char *source) {
-	int at = 0, parts = 0;
+size_t lk_publication(const char *source) {
+	size_t at = 0, parts = 0;
 	while (source[at] && source[at] != ' ' && source[at] != '@') {
 		if (source[at] == '/' && ++parts == 2) break;
 		at++;
@@ -57,9 +55,9 @@ static int publication(const char *source) {
 	return at;
 }
 
-static bool same_publication(const char *a, const char *b) {
-	int length = publication(a);
-	return length == publication(b) && strncmp(a, b, (size_t)length) == 0;
+bool lk_same_publication(const char *a, const char *b) {
+	size_t length = lk_publication(a);
+	return length == lk_publication(b) && strncmp(a, b, length) == 0;
 }
 
 static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
@@ -72,7 +70,7 @@ static bool same_fold(const lk_run *a, const lk_run *b, lk_runs_alike alike) {
 	case LK_RUNS_ARCHITECTURE:
 		return *a->refused || *b->refused ? gpu : lk_run_arch(a) == lk_run_arch(b);
 	case LK_RUNS_STACK: return strcmp(code, lk_stack_codebase(b->stack)) == 0;
-	case LK_RUNS_SOURCE: return same_publication(a->source, b->source);
+	case LK_RUNS_SOURCE: return lk_same_publication(a->source, b->source);
 	default: return network && stack && gpu;
 	}
 }

@@ -17,6 +17,11 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
+/* Length of the part of a source that names the publication: "owner/repository" of a file in a
+ * repository, else the first word's site or name; and whether two sources are of one. */
+size_t lk_publication(const char *source);
+bool lk_same_publication(const char *a, const char *b);
+
 /* A fabric with fewer rows is predicted from the catalogue, not fitted. */
 enum { LK_COLL_FIT_ROWS = 60 };
 
@@ -24,8 +29,14 @@ enum { LK_COLL_FIT_ROWS = 60 };
 typedef enum lk_coll_folds {
 	LK_COLL_FOLDS_SIZE,
 	LK_COLL_FOLDS_GPUS,
-	LK_COLL_FOLDS_FABRIC, /* all rows of a fabric; the common numbers come from others */
+	/* all rows of a fabric, of a device, of a publication; the common numbers come from others */
+	LK_COLL_FOLDS_FABRIC,
+	LK_COLL_FOLDS_GPU,
+	LK_COLL_FOLDS_SOURCE,
 } lk_coll_folds;
+
+/* Whether such folds span fabrics, so that what was seen is of others. */
+bool lk_coll_folds_apart(lk_coll_folds folds);
 
 typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
@@ -75,6 +86,9 @@ lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics
                         lk_coll_folds folds, lk_coll_predictor *predict, const lk_fabric *start,
                         double *us, lk_error *err);
 
+/* Whether two rows, neither refused, are left out together by folds that span fabrics. */
+bool lk_coll_one_fold(const lk_coll_row *a, const lk_coll_row *b, lk_coll_folds folds);
+
 /* Why a row cannot be scored with its fold left out; NULL: it can. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds);
@@ -86,12 +100,12 @@ static inline bool lk_coll_is_message(const lk_coll_row *row) {
 /* ---- collective_range: the range of collectives on fabrics that no fit had seen, from rows that
  * were predicted so: us[i] of rows->at[i], NAN where it was not. */
 
-/* Fit the range to the rows of this class except those of the fabric `without` (NULL: all); if
+/* Fit the range to the rows of this class except those in a fold with `without` (NULL: all); if
  * fewer than ten remain, to all rows over a network, or inside nodes. `out` stays unchanged if
  * these are too few. *points: rows used. */
 lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_place place,
-                            bool messages, const char *without, lk_coll_range *out, int *points,
-                            lk_error *err);
+                            bool messages, lk_coll_pick without, lk_coll_folds folds,
+                            lk_coll_range *out, int *points, lk_error *err);
 
 /* ---- kernel_fit: numbers of kernel laws (cost/kernel/laws.h) from tables of isolated kernels. */
 

@@ -57,7 +57,7 @@ struct task {
 };
 
 static bool collectives_apart(const struct task *task) {
-	return task->cross && task->folds == LK_COLL_FOLDS_FABRIC;
+	return task->cross && lk_coll_folds_apart(task->folds);
 }
 
 static lk_coll_place collectives_place(const lk_coll_row *row) {
@@ -65,15 +65,15 @@ static lk_coll_place collectives_place(const lk_coll_row *row) {
 	return lk_coll_place_of(&group);
 }
 
-/* The first row of the table with the same fabric, place and kind of traffic, which shares its
+/* The first row of the table in the same fold, with the same place and kind of traffic, which shares its
  * range. */
-static size_t collectives_first_alike(const lk_coll_rows *rows, size_t row) {
+static size_t collectives_first_alike(const lk_coll_rows *rows, size_t row, lk_coll_folds folds) {
 	const lk_coll_row *one = &rows->at[row];
 	size_t first = 0;
 	while (first < row && (*rows->at[first].refused ||
 	                       collectives_place(&rows->at[first]) != collectives_place(one) ||
 	                       lk_coll_is_message(&rows->at[first]) != lk_coll_is_message(one) ||
-	                       strcmp(rows->at[first].fabric, one->fabric) != 0))
+	                       !lk_coll_one_fold(&rows->at[first], one, folds)))
 		first++;
 	return first;
 }
@@ -84,7 +84,7 @@ static lk_status collectives_ranges_apart(struct task *task, const double *us, l
 	for (size_t i = 0; i < task->rows->count; i++) {
 		const lk_coll_row *row = &task->rows->at[i];
 		if (*row->refused) continue;
-		size_t first = collectives_first_alike(task->rows, i);
+		size_t first = collectives_first_alike(task->rows, i, task->folds);
 		int points;
 		if (first < i) {
 			task->apart[i] = task->apart[first];
@@ -93,7 +93,7 @@ static lk_status collectives_ranges_apart(struct task *task, const double *us, l
 		lk_coll_place place = collectives_place(row);
 		bool messages = lk_coll_is_message(row);
 		task->apart[i] = lk_coll_range_of(lk_calibration_current(), place, messages);
-		LK_TRY(lk_coll_range_fit(task->rows, us, place, messages, row->fabric, &task->apart[i],
+		LK_TRY(lk_coll_range_fit(task->rows, us, place, messages, row, task->folds, &task->apart[i],
 		                         &points, err));
 	}
 	return LK_OK;
@@ -116,7 +116,7 @@ static const char *collectives_reason_of(const struct task *task, const lk_coll_
 	if (*row->slow) return lk_arena_printf(task->arena, "not scored: %s", row->slow);
 	if (!(row->us > 0)) return "not scored: no measured time";
 	bool fitted = lk_coll_fitted(&task->fabrics, row);
-	if (task->cross && (fitted || task->folds == LK_COLL_FOLDS_FABRIC))
+	if (task->cross && (fitted || collectives_apart(task)))
 		return lk_coll_no_relatives(task->rows, row, task->folds);
 	return fitted ? NULL
 	              : "from the catalogue and the default numbers: too few rows to fit its fabric";
@@ -156,10 +156,34 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	};
 	int size = lk_coll_size_class(row->bytes);
 	task->out->divisions[4].keys[i] = (lk_score_key){lk_coll_size_classes[size], size};
-	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
+	const char *source = *row->source ? row->source : "unstated";
+	task->out->divisions[5].keys[i] =
+		(lk_score_key){row->node.device ? row->node.device->name : row->gpu, 0};
+	task->out->divisions[6].keys[i] =
+		(lk_score_key){lk_arena_strndup(task->arena, source, lk_publication(source)), 0};
+	bool named = task->out->divisions[3].keys[i].name && task->out->divisions[6].keys[i].name;
+	return named ? LK_OK : lk_oom(err);
 }
 
 /* ---- the whole table ---- */
+
+static const char *const fold_names[] = {
+	[LK_COLL_FOLDS_SIZE] = "fifth of the fabric's sizes",
+	[LK_COLL_FOLDS_GPUS] = "number of GPUs of the fabric",
+	[LK_COLL_FOLDS_FABRIC] = "fabric",
+	[LK_COLL_FOLDS_GPU] = "GPU",
+	[LK_COLL_FOLDS_SOURCE] = "source",
+};
+
+static lk_coll_folds collectives_folds(int request) {
+	switch (request) {
+	case LK_FOLDS_GPUS: return LK_COLL_FOLDS_GPUS;
+	case LK_FOLDS_FABRIC: return LK_COLL_FOLDS_FABRIC;
+	case LK_FOLDS_GPU: return LK_COLL_FOLDS_GPU;
+	case LK_FOLDS_SOURCE: return LK_COLL_FOLDS_SOURCE;
+	default: return LK_COLL_FOLDS_SIZE;
+	}
+}
 
 static lk_status collectives_compare(const struct task *task, lk_error *err) {
 	static const struct {
@@ -190,7 +214,8 @@ static lk_status collectives_compare(const struct task *task, lk_error *err) {
 }
 
 static lk_status collectives_score(struct task *task, lk_error *err) {
-	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus", "size"};
+	static const char *const by[] = {"fabrics", "fabric", "collective", "gpus",
+	                                 "size",    "gpu",    "source"};
 	LK_TRY(lk_coll_fabrics_of(task->rows, &task->fabrics, err));
 	LK_TRY(lk_scoring_rows(task->arena, task->rows->count, task->out, err));
 	double *us = LK_ARRAY(task->arena, double, task->rows->count);
@@ -208,19 +233,18 @@ static lk_status collectives_score(struct task *task, lk_error *err) {
 		LK_TRY(collectives_fill_row(task, i, us[i], err));
 	task->out->parameters = collectives_numbers_of(&task->fabrics);
 	task->out->unit_of_rows = "size";
-	if (!task->cross) task->out->folds = "";
-	else if (task->folds == LK_COLL_FOLDS_FABRIC) task->out->folds = "fabric";
-	else if (task->folds == LK_COLL_FOLDS_SIZE) task->out->folds = "fifth of the fabric's sizes";
-	else task->out->folds = "number of GPUs of the fabric";
+	task->out->folds = task->cross ? fold_names[task->folds] : "";
 	return collectives_compare(task, err);
 }
 
 lk_status lk_score_collectives(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                                lk_scoring *out, lk_error *err) {
 	lk_coll_rows rows = {0};
-	struct task t = {.arena = arena, .rows = &rows, .cross = request->cross, .out = out};
-	if (request->folds == LK_FOLDS_GPUS) t.folds = LK_COLL_FOLDS_GPUS;
-	if (request->folds == LK_FOLDS_FABRIC) t.folds = LK_COLL_FOLDS_FABRIC;
+	struct task t = {.arena = arena,
+	                 .rows = &rows,
+	                 .folds = collectives_folds(request->folds),
+	                 .cross = request->cross,
+	                 .out = out};
 	lk_status status = lk_coll_rows_read_any(arena, in, &rows, err);
 	if (status == LK_OK)
 		status = lk_coll_rows_read_files(arena, request->more, request->more_count, &rows, err);

@@ -190,8 +190,8 @@ static lk_status check_overheads(const lk_validate_request *request, lk_error *e
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
 	bool kernels = request->ops || request->kernels || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
-	bool of_collectives = request->folds == LK_FOLDS_SIZE || request->folds == LK_FOLDS_GPUS ||
-	                      request->folds == LK_FOLDS_FABRIC;
+	bool of_collectives = (request->folds >= LK_FOLDS_GPU && request->folds <= LK_FOLDS_FABRIC) ||
+	                      request->folds == LK_FOLDS_SOURCE;
 	bool runs = !kernels && !request->collectives && !request->memory && !request->slowdown &&
 	            !request->plan && !request->dlrm && !request->scaling && !request->mlperf &&
 	            !request->inference && !request->serving && !request->rl && !request->refit &&
@@ -208,7 +208,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	lk_fail(err, LK_ERR_INPUT, "--folds", "tables of this kind are not divided so");
 	if (kernels) return lk_hint(err, "give shape or gpu");
 	if (runs) return lk_hint(err, "give network, gpu, architecture, stack or source");
-	return request->collectives ? lk_hint(err, "give size, gpus or fabric")
+	return request->collectives ? lk_hint(err, "give size, gpus, fabric, gpu or source")
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 

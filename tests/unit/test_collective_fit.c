@@ -114,6 +114,54 @@ static void test_held_rows_do_not_teach(void **state) {
 	held_rows_do_not_teach(LK_COLL_FOLDS_SIZE);
 }
 
+/* Folds that span fabrics: what predicts a row has seen no row of its device, or of its source. */
+static lk_status predict_from_others(const lk_fabric *start, const lk_coll_pick *seen,
+                                     size_t seen_count, const lk_coll_pick *held, size_t held_count,
+                                     double *us, lk_error *error) {
+	(void)start, (void)error;
+	for (size_t h = 0; h < held_count; h++) {
+		us[h] = (double)seen_count;
+		for (size_t s = 0; s < seen_count; s++) {
+			bool gpu = strncmp(held[0]->where, "gpu", 3) == 0;
+			assert_true(gpu ? seen[s]->node.device != held[h]->node.device
+			                : strcmp(seen[s]->source, held[h]->source) != 0);
+		}
+	}
+	return LK_OK;
+}
+
+static void test_folds_apart(void **state) {
+	(void)state;
+	enum { ROWS = 12 };
+	static const char *const devices[] = {"a100-sxm-80", "h100-sxm", "b200"}, *const sources[] = {
+																				  "owner/one",
+																				  "owner/two"};
+	lk_coll_row rows[ROWS];
+	double us[ROWS];
+	lk_error error;
+	const lk_coll_rows all = {.at = rows, .count = ROWS};
+	for (int by = 0; by < 2; by++) {
+		for (int i = 0; i < ROWS; i++)
+			rows[i] = (lk_coll_row){
+				.gpus = 8,
+				.nodes = 1,
+				.us = 1,
+				.node.device = lk_device_find(devices[i % 3]),
+				.fabric = i % 2 ? "odd" : "even",
+				.source = sources[i / 6],
+				.where = by ? "source" : "gpu",
+				.slow = "",
+				.refused = "",
+			};
+		assert_int_equal(lk_coll_cross(&all, NULL, by ? LK_COLL_FOLDS_SOURCE : LK_COLL_FOLDS_GPU,
+		                               predict_from_others, &lk_fabric_plain, us, &error),
+		                 LK_OK);
+		for (int i = 0; i < ROWS; i++) assert_true(us[i] == (by ? 6 : 8));
+	}
+	assert_true(lk_same_publication("owner/one a/file.csv@1f", "owner/one@2e b"));
+	assert_false(lk_same_publication("owner/one", "owner/ones"));
+}
+
 /* A curve that lies above the model by a factor that depends on the size is found, and no other
  * curve moves. */
 static void test_curves_are_found_again(void **state) {
@@ -280,8 +328,9 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 		};
 		lk_coll_row_wire(&rows[i], lk_device_find("a100-sxm-80"));
 	}
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, "odd", &without, &points, &err), LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, &rows[ODD],
+	                                   LK_COLL_FOLDS_FABRIC, &without, &points, &err),
+	                 LK_OK);
 	assert_int_equal(points, ODD);
 	for (int i = 0; i < ODD; i++)
 		inside += fabs(log(us[i] / rows[i].us)) <= lk_coll_range_width(&without, 1, us[i]);
@@ -289,18 +338,21 @@ static void test_ranges_of_unseen_fabrics(void **state) {
 	if (!(fabs(without.share / (.05 * log(5)) - 1) < .3 &&
 	      fabs(without.us / (10 * log(5)) - 1) < .3))
 		fail_msg("share %g, %g us", without.share, without.us);
-	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, &range, &points, &err),
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_LINKS, false, NULL, LK_COLL_FOLDS_FABRIC,
+	                                   &range, &points, &err),
 	                 LK_OK);
 	assert_int_equal(points, ROWS);
 	assert_int_equal(without.nodes, 1); /* on 2, 8 nodes: one, three octaves beyond */
 	assert_true(fabs(lk_coll_range_width(&without, 2, 1e9) / without.share - sqrt(2)) < 1e-6);
 	assert_true(fabs(lk_coll_range_width(&without, 8, 1e9) / without.share - 2) < 1e-6);
 	assert_true(lk_coll_range_width(&range, 1, 1e6) > 2 * lk_coll_range_width(&without, 1, 1e6));
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, "odd", &messages, &points, &err), LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_PCIE, true, &rows[ODD],
+	                                   LK_COLL_FOLDS_FABRIC, &messages, &points, &err),
+	                 LK_OK);
 	assert_true(messages.share == without.share && messages.us == without.us);
-	assert_int_equal(
-		lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, &untold, &points, &err), LK_OK);
+	assert_int_equal(lk_coll_range_fit(&all, us, LK_COLL_NETWORK, false, NULL, LK_COLL_FOLDS_FABRIC,
+	                                   &untold, &points, &err),
+	                 LK_OK);
 	assert_true(points == 0 && untold.share == 9);
 }
 
@@ -369,7 +421,7 @@ static void test_committed_calibration(void **state) {
 		"ai-dynamo/aiconfigurator@095f58a; others of collectives.csv, _2 and _3";
 	lk_calibration out = {0};
 	assert_int_equal(
-		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-29", &out, &err),
+		lk_calibrate_collective_tables(in, paths + 1, TABLES - 1, source, "2026-11-30", &out, &err),
 		LK_OK);
 	lk_stream_close(in);
 	FILE *file = open_memstream(&text, &size);
@@ -406,6 +458,7 @@ int main(void) {
 		cmocka_unit_test(test_what_cannot_be_fitted),
 		cmocka_unit_test(test_ranges_of_unseen_fabrics),
 		cmocka_unit_test(test_words_of_fabrics),
+		cmocka_unit_test(test_folds_apart),
 		cmocka_unit_test(test_committed_calibration),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

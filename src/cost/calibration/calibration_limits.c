@@ -50,7 +50,7 @@ static const struct limit {
 	{"laws", NULL, "ll128", 0.01, 10},
 	{"laws", NULL, "own_mb", 0, 10000},
 	{"laws", NULL, "own_power", 0, 1},
-	{"laws", NULL, "nvls_chunk_kb", 0, 1000},
+	{"laws", NULL, "nvls_round_us", 0, 1000},
 	{"laws", NULL, "nvls_hopper", 0.01, 10},
 	{"laws", NULL, "nvls_blackwell", 0.01, 10},
 	{"laws", NULL, "nvls_rack", 0.01, 10},

@@ -106,6 +106,7 @@ typedef struct lk_nccl_settings {
 	int least_channels, most_channels;     /* 0: not stated */
 	int nvls;                              /* 1 on, -1 off, 0 not stated */
 	double buffer_bytes;                   /* bytes per channel and direction, Simple; 0: 4 MiB */
+	double nvls_chunk;                     /* most bytes of a multicast's chunk; 0: 128 KiB */
 	int release;                           /* 21805 for 2.18.5; 0: the newest modelled one */
 } lk_nccl_settings;
 
@@ -175,9 +176,9 @@ typedef struct lk_nccl_laws {
 	                          to `own` MB; beyond, ever more of it is overlapped with the steps */
 	double nvls_hopper, nvls_blackwell, nvls_rack; /* share of the links reached by the switches'
 	                                                  multicast; of racks instead of boards */
-	double nvls_chunk;                             /* KB that cost as much as a chunk's latency */
-	double nvls_fill_us;                           /* of the multicast's pipeline, per rank */
-	double nics, slot; /* share reached of the NICs' line rate, of a GPU's PCIe slot to them */
+	double nvls_round_us; /* least time of a chunk of every channel and head of it */
+	double nvls_fill_us;  /* of the multicast's pipeline, per rank */
+	double nics, slot;    /* share reached of the NICs' line rate, of a GPU's PCIe slot to them */
 	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; time per
 	                                         message between nodes; power by which more GPUs per NIC
 	                                         reach more of it */

@@ -29,7 +29,6 @@ typedef struct lk_nccl_site {
 	bool nvlink;   /* NVLink or xGMI within the node, else PCIe */
 	bool switched; /* NVSwitch within the node */
 	bool nvls;     /* the switch can multicast and reduce */
-	bool efa;      /* the network adds latency */
 	bool sockets;  /* no RDMA */
 	lk_transport transport;
 	double message_us; /* of each message between nodes that follows another: a ring's steps */

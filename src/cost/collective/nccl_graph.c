@@ -215,7 +215,6 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	                   : INFINITY;
 	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
-	site->efa = site->nic_latency > 0;
 	site->nic_hint = site->nic_latency;
 	if (site->nic_latency >= efa_least)
 		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));

@@ -8,6 +8,7 @@
  *     NCCL_NVLS_ENABLE                   0 off, 1 on, 2 where the hardware has it
  *     NCCL_BUFFSIZE                      bytes of a channel's buffer, eight steps of the Simple
  *                                        protocol
+ *     NCCL_NVLS_CHUNKSIZE                most bytes of a multicast's chunk
  */
 #include <stdio.h>
 #include <string.h>
@@ -179,9 +180,10 @@ static lk_status settings_read_word(const char *word, const char *where, lk_nccl
 		out->nvls = number == 0 ? -1 : (int)(number & 1);
 		return LK_OK;
 	}
-	if (strncmp(word, "NCCL_BUFFSIZE", length) == 0) {
+	bool chunk = strncmp(word, "NCCL_NVLS_CHUNKSIZE", length) == 0;
+	if (chunk || strncmp(word, "NCCL_BUFFSIZE", length) == 0) {
 		LK_TRY(settings_read_count(word, value, 1024, 1LL << 30, where, &number, err));
-		out->buffer_bytes = (double)number;
+		*(chunk ? &out->nvls_chunk : &out->buffer_bytes) = (double)number;
 		return LK_OK;
 	}
 	LK_TRY(settings_read_count(word, value, 1, MOST_CHANNELS, where, &number, err));

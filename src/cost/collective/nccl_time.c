@@ -161,32 +161,31 @@ static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo
 static const double half_filled = 8e6;
 static const int most_filling = 144;
 
-/* KB of a multicast's chunk: NCCL takes 16, 32, 64 and 128 for calls of more than 0, 2, 8 and 64
- * times a chunk of every channel and head (enqueue.cc). Between the steps as a power, so that a
- * time never falls as bytes grow. */
-static double multicast_chunk(const lk_nccl_site *site, double bytes) {
-	static const double times[] = {2, 8, 64}, chunk[] = {32, 64, 128};
-	double kb = 16, each = bytes / 1024 / ((double)site->multicast.channels * site->heads);
+/* Rounds of a multicast's call, in each of which every channel and head moves a chunk. NCCL takes
+ * 16, 32 and 64 KiB and the most that is set for calls of more than 0, 2, 8 and 64 times such a
+ * round (enqueue.cc). The chunk grows around a step as a power of the bytes. */
+static double multicast_rounds(const lk_nccl_site *site, double bytes) {
+	double set = site->settings->nvls_chunk, most = set > 0 ? set / 1024 : 128;
+	const double times[] = {2, 8, 64}, chunks[] = {32, 64, most};
+	double kib = 16, each = bytes / 1024 / ((double)site->multicast.channels * site->heads);
 	for (int i = 0; i < 3; i++) {
-		double step = times[i] * chunk[i]; /* where the chunk doubles, from sqrt 1/2 to sqrt 2 */
-		kb *= fmin(fmax(pow(each / step, .5) * sqrt(2), 1), 2);
+		double chunk = fmax(kib, fmin(chunks[i], most));
+		double passed = log2(each / (times[i] * chunk)) + .5; /* octaves, from sqrt(1/2) of it */
+		kib *= pow(chunk / kib, fmin(fmax(passed, 0), 1));
 	}
-	return kb;
+	return each / kib;
 }
 
 /* If a switch multicasts, each GPU sends and receives every byte once, and those of its own share
- * once more, in chunks that each take a latency. NCCL's own estimate is too low for few GPUs. Terms
- * depend either on the ranks or on the domain, so that a larger domain is never slower. */
+ * once more; a round has a least time. NCCL's own estimate is too low for few GPUs. Terms depend
+ * either on the ranks or on the domain, so that a larger domain is never slower. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	const lk_nccl_laws *laws = site->laws;
-	double share = laws->nvls_hopper, heads = site->heads, latency = 0;
+	double share = laws->nvls_hopper, heads = site->heads;
 	if (site->n > board_ranks) share = laws->nvls_rack;
-	else {
-		if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
-		latency = laws->nvls_chunk / multicast_chunk(site, bytes);
-	}
-	return bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire) *
-	           (1 / share + latency) +
+	else if (site->generation == LK_NCCL_BLACKWELL) share = laws->nvls_blackwell;
+	double moved = bytes * (heads + 1) / heads / (1000 * site->wire * site->fabric->wire * share);
+	return hypot(moved, laws->nvls_round_us * multicast_rounds(site, bytes)) +
 	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
 }
 

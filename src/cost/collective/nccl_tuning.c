@@ -158,7 +158,7 @@ static bool gathers(lk_coll_kind kind) {
 /* PCIe nodes have no LL128. On EFA it is assumed off: the plugin disables it unless the provider
  * keeps the order of writes. */
 static bool has_ll128(const lk_nccl_site *site) {
-	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
+	return site->nvlink && !((site->nic_latency > 0 || site->sockets) && site->nodes > 1);
 }
 
 /* Settings that Google gives out for its networks: Simple rings on TCPX, and trees too on TCPXO. */

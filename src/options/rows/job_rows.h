@@ -168,7 +168,8 @@
 	INT("max-connections", JOB(max_connections), "N", 1, 32, help), LISTED
 #define LK_NCCL_HELP \
 	"NCCL's release and environment: \"2.21 NCCL_ALGO=Ring NCCL_MAX_NCHANNELS=8\"; NCCL_ALGO, " \
-	"NCCL_PROTO, NCCL_MIN_ and NCCL_MAX_NCHANNELS and _CTAS, NCCL_NVLS_ENABLE, NCCL_BUFFSIZE"
+	"NCCL_PROTO, NCCL_MIN_ and NCCL_MAX_NCHANNELS and _CTAS, NCCL_NVLS_ENABLE, NCCL_BUFFSIZE, " \
+	"NCCL_NVLS_CHUNKSIZE"
 #define NCCL_ROW(help) TEXT("nccl", JOB(nccl), "TEXT", help)
 #define ALLOC_CONF_ROW \
 	TEXT("alloc-conf", JOB(alloc_conf), "TEXT", \

@@ -49,7 +49,7 @@ static const lk_option options[] = {
 	 "presets (see `lockstep models`) or config.json files: their stalls on machines, data "
 	 "parallel"), LETTER('m')},
 	{TEXT("machine", machines, "TEXT,...",
-	 "parts of the names of machines in `lockstep machines`: p2,p3,p4d"), WITH("model")},
+	 "parts of names in `lockstep machines`: p2,p3 or '8 * p3.16xlarge'"), WITH("model")},
 	{INT("mbs", mbs, "N", 1, 65536, "samples of a GPU in a step; default 32"), WITH("model")},
 	{INT("seq", seq, "N", 1, 16777216, "tokens of a sequence; default: the network's"), SEQUENCE,
 	 WITH("model"), LETTER('s')},
