@@ -9,6 +9,7 @@
 
 struct each {
 	const lk_predict_request *request;
+	bool devices_known;
 	lk_asked asked;
 	lk_cause_seen *see;
 	void *context;
@@ -22,6 +23,7 @@ static lk_status each_show(void *context, size_t index, lk_error *err) {
 	const lk_asked *asked = &each->asked;
 	const lk_cause *cause = &lk_causes[index];
 	if (lk_cause_counts(cause)) return LK_OK;
+	if (each->devices_known && strcmp(cause->family, "device") == 0) return LK_OK;
 	static const lk_measured nothing;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_step_options options;
@@ -48,6 +50,7 @@ static lk_status each_show(void *context, size_t index, lk_error *err) {
 	if (status == LK_OK && applies)
 		status = lk_predict_simulation(&arena, &caused.request, (uint32_t)changed.job.gpus,
 		                               &options, err);
+	options.few = options.exactly = true;
 	if (status == LK_OK && applies)
 		status = lk_step_ask(&changed.job, &changed.cluster, &options, &step, err);
 	if (status == LK_OK && applies)
@@ -58,7 +61,6 @@ static lk_status each_show(void *context, size_t index, lk_error *err) {
 		                                    .check = cause->check,
 		                                    .option = caused.option ? caused.option : "",
 		                                    .prior = cause->prior,
-		                                    .of_device = strcmp(cause->family, "device") == 0,
 		                                    .step = &step},
 		                   err);
 	lk_step_free(&step);
@@ -73,10 +75,11 @@ size_t lk_predict_causes(void) {
 	return count;
 }
 
-lk_status lk_predict_each_cause(const lk_predict_request *request, int threads, lk_cause_seen *see,
-                                void *context, lk_error *err) {
+lk_status lk_predict_each_cause(const lk_predict_request *request, bool devices_known, int threads,
+                                lk_cause_seen *see, void *context, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct each each = {.request = request, .see = see, .context = context};
+	struct each each = {
+		.request = request, .devices_known = devices_known, .see = see, .context = context};
 	lk_status status = lk_request_read(&arena, request, &each.asked, err);
 	if (status == LK_OK) status = lk_parallel(lk_predict_causes(), threads, each_show, &each, err);
 	lk_arena_free(&arena);
