@@ -55,8 +55,10 @@ static void expected_memory(lk_expected_step *out, const lk_step *step) {
 /* Whether the causes leave the job, its machine and what is counted as they are; jobs that differ
  * only between their members are predicted in vain. */
 static bool is_same_step(const lk_caused *caused, const lk_job *job) {
-	return !caused->cluster_changed && !caused->request.straggler && caused->flops_factor == 1 &&
-	       caused->peak_factor == 1 && memcmp(job, caused->job, sizeof *job) == 0;
+	const lk_counting *counting = &caused->counting;
+	return !caused->cluster_changed && !caused->request.straggler && counting->flops == 1 &&
+	       counting->peak == 1 && counting->speed == 1 &&
+	       memcmp(job, caused->job, sizeof *job) == 0;
 }
 
 /* Predict the request with its causes. Refused, or the same as without them: it is not known. */
@@ -87,8 +89,7 @@ static lk_status caused_predict(lk_caused *caused, const lk_step_options *option
 			.gbs = job->gbs,
 			.seq = lk_job_tokens(job),
 			.power = asked.cluster.node[0].device->power_w,
-			.flops_factor = caused->flops_factor,
-			.peak_factor = caused->peak_factor,
+			.counting = caused->counting,
 		};
 		memcpy(out->part_s, step.breakdown.exposed_s, sizeof out->part_s);
 		lk_range_of(caused->arena, job, &asked.cluster, lk_step_network_share(&step), step.step_s,
@@ -163,8 +164,7 @@ static lk_status caused_begin(const struct expecting *e, lk_arena *arena, lk_cau
 	                   .measured = e->measured,
 	                   .request = *e->request,
 	                   .cluster = e->asked->cluster,
-	                   .flops_factor = 1,
-	                   .peak_factor = 1};
+	                   .counting = LK_COUNTED_AS_WE_DO};
 	bool mixed;
 	out->peak = lk_predict_peak(out->job, &out->cluster, &mixed);
 	LK_TRY(lk_where_count(&out->request.gpu, &out->request.gpus, err));
@@ -238,8 +238,9 @@ static double pair_guess(const struct expecting *e, const struct candidate *a,
 	both.gpus *= b->step.gpus / e->base.gpus;
 	both.gbs *= b->step.gbs / lk_or_else(e->base.gbs, 1);
 	both.seq *= b->step.seq / lk_or_else(e->base.seq, 1);
-	both.flops_factor *= b->step.flops_factor;
-	both.peak_factor *= b->step.peak_factor;
+	both.counting.flops *= b->step.counting.flops;
+	both.counting.peak *= b->step.counting.peak;
+	both.counting.speed *= b->step.counting.speed;
 	for (int i = 0; i < LK_MEMORY_KINDS; i++)
 		both.memory[i] = fmax(both.memory[i] + b->step.memory[i] - e->base.memory[i], 1);
 	for (int i = 0; i < LK_PART_COUNT; i++)

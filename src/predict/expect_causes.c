@@ -185,10 +185,12 @@ static double count_parameters(const lk_job *job) {
 }
 
 static void cause_count(lk_caused *caused, const lk_cause *cause) {
-	if (cause->change == LK_CAUSE_PEAK) caused->peak_factor /= strtod(cause->argument, NULL);
+	lk_counting *counting = &caused->counting;
+	if (cause->change == LK_CAUSE_PEAK) counting->peak /= strtod(cause->argument, NULL);
 	else if (strcmp(cause->argument, "all_pairs") == 0)
-		caused->flops_factor *= count_all_pairs(caused->job);
-	else caused->flops_factor *= count_parameters(caused->job);
+		counting->flops *= count_all_pairs(caused->job);
+	else if (strcmp(cause->argument, "per_gpu") == 0) counting->speed /= caused->job->gpus;
+	else counting->flops *= count_parameters(caused->job);
 }
 
 /* ---- applying one ---- */

@@ -35,8 +35,7 @@ static lk_status each_show(void *context, size_t index, lk_error *err) {
 	                    .measured = &nothing,
 	                    .request = *request,
 	                    .cluster = asked->cluster,
-	                    .flops_factor = 1,
-	                    .peak_factor = 1};
+	                    .counting = LK_COUNTED_AS_WE_DO};
 	lk_status status = lk_where_count(&caused.request.gpu, &caused.request.gpus, err);
 	if (caused.request.gpus > 0 || caused.request.cluster) caused.request.dp = 0;
 	if (status == LK_OK) status = lk_cause_apply(&caused, cause, &applies, err);

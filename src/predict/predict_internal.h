@@ -248,6 +248,12 @@ enum { LK_CAUSES_AT_ONCE = 2 };
 
 typedef struct lk_cause lk_cause;
 
+/* Factors of what a run reports as FLOP/s, as MFU, and as tokens or samples per second. */
+typedef struct lk_counting {
+	double flops, peak, speed;
+} lk_counting;
+#define LK_COUNTED_AS_WE_DO ((lk_counting){1, 1, 1})
+
 /* A request with causes applied to it. */
 typedef struct lk_caused {
 	lk_arena *arena;
@@ -259,8 +265,8 @@ typedef struct lk_caused {
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
 	lk_args args[LK_CAUSES_AT_ONCE];  /* hold texts of the request */
-	double peak;                      /* of a GPU as stated, FLOP/s: what a run divides by */
-	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
+	double peak; /* of a GPU as stated, FLOP/s: what a run divides by */
+	lk_counting counting;
 	const char *option;
 } lk_caused;
 
@@ -317,7 +323,7 @@ typedef struct lk_expected_step {
 	double memory[LK_MEMORY_KINDS], memory_low, memory_high; /* factors of the range */
 	double fits;                                             /* probability */
 	double part_s[LK_PART_COUNT];
-	double flops_factor, peak_factor;
+	lk_counting counting;
 } lk_expected_step;
 
 typedef enum lk_value_kind {
