@@ -252,7 +252,6 @@ typedef struct lk_cause lk_cause;
 typedef struct lk_counting {
 	double flops, peak, speed;
 } lk_counting;
-#define LK_COUNTED_AS_WE_DO ((lk_counting){1, 1, 1})
 
 /* A request with causes applied to it. */
 typedef struct lk_caused {
@@ -264,8 +263,8 @@ typedef struct lk_caused {
 	bool cluster_changed;
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
-	lk_args args[LK_CAUSES_AT_ONCE];  /* hold texts of the request */
-	double peak; /* of a GPU as stated, FLOP/s: what a run divides by */
+	lk_args args[LK_CAUSES_AT_ONCE]; /* hold texts of the request */
+	double peak;                     /* of a GPU as stated, FLOP/s: what a run divides by */
 	lk_counting counting;
 	const char *option;
 } lk_caused;
@@ -304,10 +303,16 @@ extern const lk_cause lk_causes[];
 /* Whether it changes the cluster, or only how the run counts its work. */
 bool lk_cause_rewires(const lk_cause *cause);
 bool lk_cause_counts(const lk_cause *cause);
+/* A request as it was answered, open to causes. */
+lk_status lk_caused_begin(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                          const lk_measured *measured, lk_caused *out, lk_error *err);
 /* Apply a cause to the request; *applies is false where it cannot occur. */
 lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
 /* Read the request with its causes as a completed job. */
 lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err);
+/* Whether its causes leave the job, its machine and what is counted as they are; jobs that differ
+ * only between their members are predicted in vain. */
+bool lk_caused_is_same(const lk_caused *caused, const lk_job *job);
 void lk_caused_free(lk_caused *caused);
 
 /* ---- expect_values: what a run states, and how well it agrees with a predicted step. */
