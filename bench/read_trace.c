@@ -2,8 +2,8 @@
  *
  *     read_trace FILE...
  *
- * prints per file: events kept, bytes of JSON, processor seconds, MB of JSON per processor second,
- * bytes of columns per event. */
+ * prints per file: events kept, bytes of JSON, processor seconds, MB of JSON per processor
+ * second. */
 #include <stdio.h>
 #include <time.h>
 #include "trace/capture/capture.h"
@@ -25,9 +25,8 @@ static int read_one(const char *path) {
 		return 2;
 	}
 	double used = processor_s() - start;
-	printf("%u %llu %.3f %.0f %.1f\n", capture->count, (unsigned long long)capture->bytes_read,
-	       used, (double)capture->bytes_read / used / 1e6,
-	       capture->count ? (double)lk_capture_bytes(capture) / capture->count : 0);
+	printf("%u %llu %.3f %.0f\n", capture->count, (unsigned long long)capture->bytes_read, used,
+	       (double)capture->bytes_read / used / 1e6);
 	for (size_t i = 0; i < capture->warnings.count; i++)
 		fprintf(stderr, "%s\n", capture->warnings.at[i]);
 	lk_capture_free(capture);

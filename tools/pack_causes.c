@@ -24,7 +24,7 @@ static const char *const edits[] = {"no_compile", "no_offload",    "fp32_reduce"
                                     "no_nvls",    "deterministic", NULL};
 static const char *const faults[] = {"sockets",    "no_links",    "no_peer",
                                      "half_nodes", "shared_tree", NULL};
-static const char *const counts[] = {"all_pairs", "parameters", NULL};
+static const char *const counts[] = {"all_pairs", "parameters", "per_gpu", NULL};
 static const char *const numbers[] = {"gpus",       "tp",         "mbs",         "gbs",
                                       "seq",        "unpacked",   "last_layers", "stated_gpus",
                                       "stated_gbs", "stated_seq", NULL};

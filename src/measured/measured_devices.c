@@ -84,7 +84,8 @@ static void devices_row(lk_hits *hits, const char *line) {
 	bool named = words == hits->column_count + 1;
 	if (words != hits->column_count && !named) return;
 	at = line;
-	if (named) next_word(&at, word);
+	if (named && next_word(&at, word) && strcmp(word, "GPU") == 0)
+		lk_hits_add(hits, table, device_key("index"), NAN, lk_read_number(at + 1, &end));
 	for (size_t i = 0; i < hits->column_count && next_word(&at, word); i++) {
 		const lk_measured_key *key = hits->columns[i];
 		double value = key ? lk_key_value(key, word, &end) : NAN;

@@ -132,18 +132,11 @@ static uint32_t bar_of(lk_hits *hits, uint64_t title, double total) {
 
 /* The row of the unit at `text`, "s/it" and the like. */
 static const lk_measured_key *bar_unit(const char *text) {
-	static const char *const others[][2] = {{"s/step", "|s/it"},
-	                                        {"step/s", "|it/s"},
-	                                        {"steps/s", "|it/s"},
-	                                        {"s/iteration", "|s/it"},
-	                                        {"iteration/s", "|it/s"}};
 	char unit[24];
 	size_t length = strcspn(text, ",] ");
 	if (length + 1 >= sizeof unit) return NULL;
 	unit[0] = '|';
 	lk_copy(unit + 1, length + 1, text);
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (strcmp(unit + 1, others[i][0]) == 0) lk_copy(unit, sizeof unit, others[i][1]);
 	for (const lk_measured_key *key = lk_measured_keys_bars; key->key; key++)
 		if (strcmp(key->key, unit) == 0) return key;
 	return NULL;

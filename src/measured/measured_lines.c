@@ -47,13 +47,14 @@ static bool pattern_matches(const lk_measured_key *key, const char *pattern, con
 	return true;
 }
 
-/* What follows a name: NAME: 1, NAME=1, 'NAME': '1', NAME:np.float64(1). */
+/* What follows a name: NAME: 1, NAME=1, 'NAME': '1', NAME:np.float64(1), NAME{labels} 1. */
 static bool name_matches(const lk_measured_key *key, const char *at, double *value) {
 	const char *end;
 	if (*at == '\'' || *at == '"') at++;
 	at += strspn(at, " ");
-	if (*at != ':' && *at != '=') return false;
-	at++;
+	if (*at == '{') at += strcspn(at, "}");
+	else if (*at != ':' && *at != '=') return false;
+	at += *at != '\0';
 	at += strspn(at, " ");
 	if (lk_begins_with(at, "np.") || lk_begins_with(at, "tensor(")) at += strcspn(at, "(") + 1;
 	if (*at == '\'' || *at == '"') at++;

@@ -105,23 +105,27 @@ static void points_join(point_list *points, bool largest) {
 	points->count = kept;
 }
 
-/* Note that a run went back to an earlier step. Back to the first one is another rank or another
+/* Note whether a run went back to an earlier step. Back to the first one is another rank or another
  * run, back by one another rank that is late. */
-static void note_restart(lk_measured *out, double first, double before, double now) {
-	if (!(now < before - 1 && now > first)) return;
+static bool note_restart(lk_measured *out, double first, double before, double now) {
+	if (!(now < before - 1 && now > first)) return false;
 	out->restarts++;
 	out->repeated_steps += (int64_t)(before - now) + 1;
+	return true;
 }
 
 /* The points of a row in the order of steps; without steps, as they came. */
 static lk_status points_of(const measured_work *work, const lk_measured_key *key, bool largest,
                            point_list *points, lk_error *err) {
 	bool stepped = true;
+	double before = NAN;
 	for (size_t i = 0; i < work->hits->hits.count; i++) {
 		const lk_hit *hit = &work->hits->hits.at[i];
 		if (!hit_counts(work, hit, key) || !(hit->value > 0)) continue;
-		if (key->gauge == LK_GAUGE_STEP_S && points->count)
-			note_restart(work->out, points->at[0].step, lk_last(points)->step, hit->step);
+		bool restarts = key->gauge == LK_GAUGE_STEP_S && points->count &&
+		                note_restart(work->out, points->at[0].step, before, hit->step);
+		before = hit->step;
+		if (restarts) continue; /* it compiles and fills caches like the first */
 		if (!lk_push(points)) return lk_oom(err);
 		*lk_last(points) = (struct point){hit->step, hit->value, hit->stamp, (uint32_t)i};
 		stepped &= !isnan(hit->step);

@@ -52,13 +52,6 @@ static void expected_memory(lk_expected_step *out, const lk_step *step) {
 	out->fits = fmax(out->fits, 0.02);
 }
 
-/* Whether the causes leave the job, its machine and what is counted as they are; jobs that differ
- * only between their members are predicted in vain. */
-static bool is_same_step(const lk_caused *caused, const lk_job *job) {
-	return !caused->cluster_changed && !caused->request.straggler && caused->flops_factor == 1 &&
-	       caused->peak_factor == 1 && memcmp(job, caused->job, sizeof *job) == 0;
-}
-
 /* Predict the request with its causes. Refused, or the same as without them: it is not known. */
 static lk_status caused_predict(lk_caused *caused, const lk_step_options *options,
                                 lk_expected_step *out, lk_error *err) {
@@ -68,7 +61,7 @@ static lk_status caused_predict(lk_caused *caused, const lk_step_options *option
 	*out = (lk_expected_step){0};
 	LK_TRY(lk_caused_read(caused, &asked, err));
 	lk_job *job = &asked.job;
-	if (caused->count > 0 && is_same_step(caused, job)) return LK_OK;
+	if (caused->count > 0 && lk_caused_is_same(caused, job)) return LK_OK;
 	if (caused->request.straggler) {
 		mine.straggler_count = 0;
 		LK_TRY(lk_read_stragglers(caused->arena, caused->request.straggler, &mine, err));
@@ -87,8 +80,7 @@ static lk_status caused_predict(lk_caused *caused, const lk_step_options *option
 			.gbs = job->gbs,
 			.seq = lk_job_tokens(job),
 			.power = asked.cluster.node[0].device->power_w,
-			.flops_factor = caused->flops_factor,
-			.peak_factor = caused->peak_factor,
+			.counting = caused->counting,
 		};
 		memcpy(out->part_s, step.breakdown.exposed_s, sizeof out->part_s);
 		lk_range_of(caused->arena, job, &asked.cluster, lk_step_network_share(&step), step.step_s,
@@ -154,30 +146,12 @@ static bool is_effect(const struct expecting *e, const lk_expected_step *step) {
 	return false;
 }
 
-/* A request as it was answered, open to causes. The number of GPUs is stated by itself: replicas
- * follow from it. */
-static lk_status caused_begin(const struct expecting *e, lk_arena *arena, lk_caused *out,
-                              lk_error *err) {
-	*out = (lk_caused){.arena = arena,
-	                   .job = &e->asked->job,
-	                   .measured = e->measured,
-	                   .request = *e->request,
-	                   .cluster = e->asked->cluster,
-	                   .flops_factor = 1,
-	                   .peak_factor = 1};
-	bool mixed;
-	out->peak = lk_predict_peak(out->job, &out->cluster, &mixed);
-	LK_TRY(lk_where_count(&out->request.gpu, &out->request.gpus, err));
-	if (out->request.gpus > 0 || out->request.cluster) out->request.dp = 0;
-	return LK_OK;
-}
-
 static lk_status candidate_try(const struct expecting *e, struct candidate *candidate,
                                const char **option, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_caused caused;
 	bool applies = true;
-	lk_status status = caused_begin(e, &arena, &caused, err);
+	lk_status status = lk_caused_begin(&arena, e->request, e->asked, e->measured, &caused, err);
 	for (int i = 0; i < candidate->count && applies && status == LK_OK; i++)
 		status = lk_cause_apply(&caused, candidate->causes[i], &applies, err);
 	if (status == LK_OK && applies)
@@ -238,8 +212,9 @@ static double pair_guess(const struct expecting *e, const struct candidate *a,
 	both.gpus *= b->step.gpus / e->base.gpus;
 	both.gbs *= b->step.gbs / lk_or_else(e->base.gbs, 1);
 	both.seq *= b->step.seq / lk_or_else(e->base.seq, 1);
-	both.flops_factor *= b->step.flops_factor;
-	both.peak_factor *= b->step.peak_factor;
+	both.counting.flops *= b->step.counting.flops;
+	both.counting.peak *= b->step.counting.peak;
+	both.counting.speed *= b->step.counting.speed;
 	for (int i = 0; i < LK_MEMORY_KINDS; i++)
 		both.memory[i] = fmax(both.memory[i] + b->step.memory[i] - e->base.memory[i], 1);
 	for (int i = 0; i < LK_PART_COUNT; i++)

@@ -185,10 +185,12 @@ static double count_parameters(const lk_job *job) {
 }
 
 static void cause_count(lk_caused *caused, const lk_cause *cause) {
-	if (cause->change == LK_CAUSE_PEAK) caused->peak_factor /= strtod(cause->argument, NULL);
+	lk_counting *counting = &caused->counting;
+	if (cause->change == LK_CAUSE_PEAK) counting->peak /= strtod(cause->argument, NULL);
 	else if (strcmp(cause->argument, "all_pairs") == 0)
-		caused->flops_factor *= count_all_pairs(caused->job);
-	else caused->flops_factor *= count_parameters(caused->job);
+		counting->flops *= count_all_pairs(caused->job);
+	else if (strcmp(cause->argument, "per_gpu") == 0) counting->speed /= caused->job->gpus;
+	else counting->flops *= count_parameters(caused->job);
 }
 
 /* ---- applying one ---- */
@@ -234,6 +236,22 @@ lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies
 	return LK_OK;
 }
 
+/* The number of GPUs is stated by itself: replicas follow from it. */
+lk_status lk_caused_begin(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                          const lk_measured *measured, lk_caused *out, lk_error *err) {
+	*out = (lk_caused){.arena = arena,
+	                   .job = &asked->job,
+	                   .measured = measured,
+	                   .request = *request,
+	                   .cluster = asked->cluster,
+	                   .counting = {1, 1, 1}};
+	bool mixed;
+	out->peak = lk_predict_peak(out->job, &out->cluster, &mixed);
+	LK_TRY(lk_where_count(&out->request.gpu, &out->request.gpus, err));
+	if (out->request.gpus > 0 || out->request.cluster) out->request.dp = 0;
+	return LK_OK;
+}
+
 lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err) {
 	LK_TRY(lk_request_take(caused->arena, &caused->request, out, err));
 	if (caused->cluster_changed) {
@@ -245,6 +263,15 @@ lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err) {
 	for (int i = 0; i < caused->count; i++)
 		if (caused->causes[i]->change == LK_CAUSE_JOB) cause_edit(caused->causes[i], &out->job);
 	return lk_request_complete(caused->arena, &caused->request, out, err);
+}
+
+bool lk_caused_is_same(const lk_caused *caused, const lk_job *job) {
+	const lk_counting *counting = &caused->counting;
+	for (int i = 0; i < caused->count; i++)
+		if (strcmp(caused->causes[i]->family, "device") == 0) return false;
+	return !caused->cluster_changed && !caused->request.straggler && counting->flops == 1 &&
+	       counting->peak == 1 && counting->speed == 1 &&
+	       memcmp(job, caused->job, sizeof *job) == 0;
 }
 
 void lk_caused_free(lk_caused *caused) {

@@ -9,48 +9,41 @@
 
 struct each {
 	const lk_predict_request *request;
+	bool devices_known;
 	lk_asked asked;
 	lk_cause_seen *see;
 	void *context;
 };
 
-/* Predict with one cause and show the step. A change that cannot run, or changes nothing, is
- * none. */
+/* Predict with one cause. A change that cannot run, or changes nothing, is none: *ran is false. */
+static lk_status each_ask(const struct each *each, const lk_cause *cause, lk_caused *caused,
+                          lk_step *step, bool *ran, lk_error *err) {
+	static const lk_measured nothing;
+	lk_step_options options;
+	lk_asked changed;
+	LK_TRY(lk_caused_begin(caused->arena, each->request, &each->asked, &nothing, caused, err));
+	LK_TRY(lk_cause_apply(caused, cause, ran, err));
+	if (!*ran) return LK_OK;
+	LK_TRY(lk_caused_read(caused, &changed, err));
+	*ran = !lk_caused_is_same(caused, &changed.job);
+	if (!*ran) return LK_OK;
+	LK_TRY(lk_predict_simulation(caused->arena, &caused->request, (uint32_t)changed.job.gpus,
+	                             &options, err));
+	options.few = options.exactly = true;
+	return lk_step_ask(&changed.job, &changed.cluster, &options, step, err);
+}
+
 static lk_status each_show(void *context, size_t index, lk_error *err) {
 	const struct each *each = context;
-	const lk_predict_request *request = each->request;
-	const lk_asked *asked = &each->asked;
 	const lk_cause *cause = &lk_causes[index];
 	if (lk_cause_counts(cause)) return LK_OK;
-	static const lk_measured nothing;
+	if (each->devices_known && strcmp(cause->family, "device") == 0) return LK_OK;
 	lk_arena arena = LK_ARENA_INIT;
-	lk_step_options options;
+	lk_caused caused = {.arena = &arena};
 	lk_step step = {0};
-	lk_asked changed;
-	bool applies = false;
-	lk_caused caused = {.arena = &arena,
-	                    .job = &asked->job,
-	                    .measured = &nothing,
-	                    .request = *request,
-	                    .cluster = asked->cluster,
-	                    .flops_factor = 1,
-	                    .peak_factor = 1};
-	lk_status status = lk_where_count(&caused.request.gpu, &caused.request.gpus, err);
-	if (caused.request.gpus > 0 || caused.request.cluster) caused.request.dp = 0;
-	if (status == LK_OK) status = lk_cause_apply(&caused, cause, &applies, err);
-	if (status == LK_OK && applies) {
-		status = lk_caused_read(&caused, &changed, err);
-		if (status == LK_OK && !caused.cluster_changed && !caused.request.straggler &&
-		    caused.request.gpu == request->gpu &&
-		    memcmp(&changed.job, &asked->job, sizeof changed.job) == 0)
-			applies = false;
-	}
-	if (status == LK_OK && applies)
-		status = lk_predict_simulation(&arena, &caused.request, (uint32_t)changed.job.gpus,
-		                               &options, err);
-	if (status == LK_OK && applies)
-		status = lk_step_ask(&changed.job, &changed.cluster, &options, &step, err);
-	if (status == LK_OK && applies)
+	bool ran = false;
+	lk_status status = each_ask(each, cause, &caused, &step, &ran, err);
+	if (status == LK_OK && ran)
 		status = each->see(each->context,
 		                   &(lk_cause_step){.index = index,
 		                                    .key = cause->key,
@@ -58,7 +51,6 @@ static lk_status each_show(void *context, size_t index, lk_error *err) {
 		                                    .check = cause->check,
 		                                    .option = caused.option ? caused.option : "",
 		                                    .prior = cause->prior,
-		                                    .of_device = strcmp(cause->family, "device") == 0,
 		                                    .step = &step},
 		                   err);
 	lk_step_free(&step);
@@ -73,10 +65,11 @@ size_t lk_predict_causes(void) {
 	return count;
 }
 
-lk_status lk_predict_each_cause(const lk_predict_request *request, int threads, lk_cause_seen *see,
-                                void *context, lk_error *err) {
+lk_status lk_predict_each_cause(const lk_predict_request *request, bool devices_known, int threads,
+                                lk_cause_seen *see, void *context, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct each each = {.request = request, .see = see, .context = context};
+	struct each each = {
+		.request = request, .devices_known = devices_known, .see = see, .context = context};
 	lk_status status = lk_request_read(&arena, request, &each.asked, err);
 	if (status == LK_OK) status = lk_parallel(lk_predict_causes(), threads, each_show, &each, err);
 	lk_arena_free(&arena);

@@ -21,19 +21,19 @@ static double time_of(const lk_expected_step *step) {
 	return step->step_s;
 }
 static double tokens_of(const lk_expected_step *step) {
-	return step->tokens / step->step_s;
+	return step->tokens / step->step_s * step->counting.speed;
 }
 static double samples_of(const lk_expected_step *step) {
-	return step->samples / step->step_s;
+	return step->samples / step->step_s * step->counting.speed;
 }
 static double gpu_tokens_of(const lk_expected_step *step) {
-	return tokens_of(step) / step->gpus;
+	return step->tokens / step->step_s / step->gpus;
 }
 static double tflops_of(const lk_expected_step *step) {
-	return step->flops / step->step_s / step->gpus / 1e12 * step->flops_factor;
+	return step->flops / step->step_s / step->gpus / 1e12 * step->counting.flops;
 }
 double lk_expected_mfu(const lk_expected_step *step) {
-	return step->peak > 0 ? tflops_of(step) * 1e12 / step->peak * step->peak_factor : 0;
+	return step->peak > 0 ? tflops_of(step) * 1e12 / step->peak * step->counting.peak : 0;
 }
 static double gpus_of(const lk_expected_step *step) {
 	return step->gpus;

@@ -248,6 +248,11 @@ enum { LK_CAUSES_AT_ONCE = 2 };
 
 typedef struct lk_cause lk_cause;
 
+/* Factors of what a run reports as FLOP/s, as MFU, and as tokens or samples per second. */
+typedef struct lk_counting {
+	double flops, peak, speed;
+} lk_counting;
+
 /* A request with causes applied to it. */
 typedef struct lk_caused {
 	lk_arena *arena;
@@ -258,9 +263,9 @@ typedef struct lk_caused {
 	bool cluster_changed;
 	const lk_cause *causes[LK_CAUSES_AT_ONCE];
 	int count;
-	lk_args args[LK_CAUSES_AT_ONCE];  /* hold texts of the request */
-	double peak;                      /* of a GPU as stated, FLOP/s: what a run divides by */
-	double flops_factor, peak_factor; /* of what the run reports as FLOP/s and as MFU */
+	lk_args args[LK_CAUSES_AT_ONCE]; /* hold texts of the request */
+	double peak;                     /* of a GPU as stated, FLOP/s: what a run divides by */
+	lk_counting counting;
 	const char *option;
 } lk_caused;
 
@@ -298,10 +303,16 @@ extern const lk_cause lk_causes[];
 /* Whether it changes the cluster, or only how the run counts its work. */
 bool lk_cause_rewires(const lk_cause *cause);
 bool lk_cause_counts(const lk_cause *cause);
+/* A request as it was answered, open to causes. */
+lk_status lk_caused_begin(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
+                          const lk_measured *measured, lk_caused *out, lk_error *err);
 /* Apply a cause to the request; *applies is false where it cannot occur. */
 lk_status lk_cause_apply(lk_caused *caused, const lk_cause *cause, bool *applies, lk_error *err);
 /* Read the request with its causes as a completed job. */
 lk_status lk_caused_read(lk_caused *caused, lk_asked *out, lk_error *err);
+/* Whether its causes leave the job, its machine and what is counted as they are; jobs that differ
+ * only between their members are predicted in vain. */
+bool lk_caused_is_same(const lk_caused *caused, const lk_job *job);
 void lk_caused_free(lk_caused *caused);
 
 /* ---- expect_values: what a run states, and how well it agrees with a predicted step. */
@@ -317,7 +328,7 @@ typedef struct lk_expected_step {
 	double memory[LK_MEMORY_KINDS], memory_low, memory_high; /* factors of the range */
 	double fits;                                             /* probability */
 	double part_s[LK_PART_COUNT];
-	double flops_factor, peak_factor;
+	lk_counting counting;
 } lk_expected_step;
 
 typedef enum lk_value_kind {

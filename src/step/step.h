@@ -498,7 +498,7 @@ typedef struct lk_op_time {
 	double count, ps;
 } lk_op_time;
 /* Add what the recorded ranks ran: `simulated` by operations of lk_step_simulated, `inside` by
- * those of step->graph, which folded runs of layers stand for. */
+ * those of step->graph, which folded runs of layers stand for. Omitted micro-batches count. */
 lk_status lk_step_op_times(const lk_step *step, lk_op_time *simulated, lk_op_time *inside,
                            lk_error *err);
 

@@ -142,6 +142,14 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 	return LK_OK;
 }
 
+/* How often an event occurs: those of the period before the gap stand for those left out. */
+static double event_times(const lk_step *step, const lk_sim_event *event) {
+	const lk_sim_gap *gap = &step->sim.gap;
+	if (gap->times == 0) return 1;
+	int64_t until_ps = gap->at_ps[event->record] - event->start_ps;
+	return until_ps > 0 && until_ps <= gap->shift_ps ? 1 + (double)gap->times : 1;
+}
+
 static void add_op_time(lk_op_time *sum, double times, int64_t ps) {
 	sum->count += times;
 	sum->ps += times * (double)ps;
@@ -167,7 +175,8 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 		if (end > event->end_ps) end = event->end_ps;
 		if (start >= end || drawing->step->graph->ops.kind[sim_event->op] == LK_OP_WAIT) continue;
 		if (drawing->sums[1]) {
-			add_op_time(&drawing->sums[1][sim_event->op], window->times, end - start);
+			add_op_time(&drawing->sums[1][sim_event->op],
+			            window->times * event_times(drawing->step, event), end - start);
 			continue;
 		}
 		LK_TRY(timeline_add_slice(drawing, event->record, drawing->step->graph, sim_event->op,
@@ -208,7 +217,8 @@ static lk_status timeline_draw_event(struct lk_drawing *drawing, const lk_sim_ev
 		&graph->programs.at[timeline_stage_of(drawing, event->record)].calls.at[event->call];
 	if (graph->ops.kind[event->op] == LK_OP_WAIT) return LK_OK;
 	if (drawing->sums[0]) {
-		add_op_time(&drawing->sums[0][event->op], 1, event->end_ps - event->start_ps);
+		add_op_time(&drawing->sums[0][event->op], event_times(drawing->step, event),
+		            event->end_ps - event->start_ps);
 	} else {
 		LK_TRY(timeline_add_slice(drawing, event->record, graph, event->op, call, event->repetition,
 		                          event->start_ps, event->end_ps));

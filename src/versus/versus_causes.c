@@ -176,8 +176,6 @@ static lk_status search_see(void *context, const lk_cause_step *cause, lk_error 
 	struct tried *tried = &search->tried[cause->index];
 	lk_arena arena = LK_ARENA_INIT;
 	struct distance off;
-	/* what the traces name needs no guess */
-	if (cause->of_device && *search->measured->ranks[0].device) return LK_OK;
 	tried->ran = true;
 	lk_status status = step_off(search, &arena, cause->step, &off, err);
 	lk_arena_free(&arena);
@@ -241,7 +239,9 @@ lk_status lk_versus_causes(lk_compared_run *run, const lk_explanation *measured,
 	lk_status status =
 		step_off(&search, &arena, lk_prediction_step(run->predicted), &search.unchanged, err);
 	lk_arena_free(&arena);
-	if (status == LK_OK) status = lk_predict_each_cause(job, threads, search_see, &search, err);
+	if (status == LK_OK) /* a device that the traces name needs no guess */
+		status = lk_predict_each_cause(job, *measured->ranks[0].device, threads, search_see,
+		                               &search, err);
 	if (status == LK_OK) status = search_take(&search, err);
 	run->result.unchanged_time_off = search.unchanged.time;
 	run->result.unchanged_work_off = search.unchanged.work;
