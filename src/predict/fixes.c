@@ -208,23 +208,12 @@ static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *tri
 
 typedef struct lk_fixer {
 	const lk_asked *wanted;
-	const char *target; /* of its framework; NULL: not known */
+	const lk_source *source; /* the text that would be changed; NULL: none that states the job */
+	const char *unsaid;      /* of the wanted job in that text: options on top */
 	const lk_step_options *options;
 	lk_prediction *out;
 	lk_fix *fixes;
 } lk_fixer;
-
-/* The framework whose file or line states the job, as a target to write; NULL: none. */
-static const char *fixes_target(const lk_predict_request *request, const lk_asked *asked) {
-	static const char *const targets[] = {"axolotl", "llama-factory", "nanotron", "accelerate"};
-	const char *framework = asked->launch.framework;
-	if (!lk_request_launched(request)) return NULL;
-	if (!framework) return lk_job_like_megatron(&asked->job) ? "megatron" : NULL;
-	if (strcmp(framework, "trainer") == 0) return "accelerate";
-	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-		if (strcmp(framework, targets[i]) == 0) return targets[i];
-	return NULL;
-}
 
 /* Whether a job's memory suffices; `open`: it is not completed yet. */
 static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *err) {
@@ -237,18 +226,34 @@ static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *er
 	return *fits ? LK_OK : trial_refused(status);
 }
 
-/* The change in the framework's words; *fits is false where it cannot run the job. The job becomes
- * what the framework makes of these words. */
-static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char *target,
-                             lk_asked *changed, lk_fix *fix, bool *fits, lk_error *err) {
-	const char *words = "";
-	bool other = false;
-	if (target)
-		LK_TRY(lk_emit_changes(arena, target, &wanted->job, &changed->job, &changed->cluster,
-		                       &words, &other, err));
-	*fits = words != NULL;
-	lk_copy(fix->words, sizeof fix->words, words && strlen(words) < sizeof fix->words ? words : "");
-	return *fits && other ? trial_fits(changed, true, fits, err) : LK_OK;
+/* The change as edits of the text that states the job; *fits is false where it has no words for
+ * it. Where it has words for a part, the job becomes what they make of it. */
+static lk_status trial_words(lk_arena *arena, const lk_fixer *fixer, lk_asked *changed, lk_fix *fix,
+                             bool *fits, lk_error *err) {
+	lk_written written;
+	lk_emitted text;
+	*fix->words = '\0';
+	if (!fixer->source) return LK_OK;
+	lk_status status = lk_emit_edit(arena, fixer->source, true, &changed->job, &changed->cluster,
+	                                &written, &text, err);
+	if ((*fits = status == LK_OK) == false) return trial_refused(status);
+	lk_copy(fix->words, sizeof fix->words,
+	        strlen(written.changes) < sizeof fix->words ? written.changes : "");
+	if (strcmp(written.unsaid, fixer->unsaid) == 0) return LK_OK;
+	changed->job = written.job;
+	return trial_fits(changed, true, fits, err);
+}
+
+/* Find whether the text that states the job can be edited. */
+static lk_status fixer_find_source(lk_arena *arena, const lk_asked *wanted, lk_fixer *fixer,
+                                   lk_error *err) {
+	lk_written written;
+	lk_emitted text;
+	if (!wanted->source) return LK_OK;
+	lk_status status = lk_emit_edit(arena, wanted->source, true, &wanted->job, &wanted->cluster,
+	                                &written, &text, err);
+	if (status == LK_OK) fixer->source = wanted->source, fixer->unsaid = written.unsaid;
+	return trial_refused(status);
 }
 
 /* Whether the changed job fits; if so, its step time. */
@@ -261,7 +266,7 @@ static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *tri
 	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
 	if (*fits) LK_TRY(trial_fits(&asked, false, fits, err));
 	if (!*fits) return LK_OK;
-	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
+	LK_TRY(trial_words(arena, fixer, &asked, fix, fits, err));
 	if (!*fits) return LK_OK;
 	options.bare = true;
 	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
@@ -356,11 +361,11 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
 	static const lk_change both[] = {more_sharding, more_recompute, NULL};
 	lk_fixer fixer = {.wanted = asked,
-	                  .target = fixes_target(request, asked),
 	                  .options = options,
 	                  .out = out,
 	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
+	LK_TRY(fixer_find_source(arena, asked, &fixer, err));
 	lk_trial plain = {.request = *request, .job = &asked->job};
 	LK_TRY(fixer_try_all(&fixer, &plain, NULL, changes, CHANGES, err));
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)
