@@ -2,8 +2,12 @@
  * the request, which is then read, completed, built and evaluated like any request: so a row of the
  * list equals the answer of `predict` with that option. Of each kind the first that fits is kept.
  * If single changes hardly help, they are tried again on top of full recomputation, of full
- * sharding, of both, and of a longer pipeline. Where nothing fits that trains the same, other
- * training is named: adapters, over a base in 4 bits, and shorter sequences. */
+ * sharding, of a longer pipeline, and of all that trains the same in less memory. Where nothing
+ * fits that trains the same, other training is named: adapters, over a base in 4 bits, and shorter
+ * sequences.
+ *
+ * Where a file, a script or a line states the job, a change is one of that text (launch/emit/edit.c)
+ * in its own words; what they have no place for is left out. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "predict/predict_internal.h"
@@ -68,7 +72,7 @@ static bool longer_pipeline(lk_trial *trial, int i, char *text, size_t size) {
 static bool more_sharding(lk_trial *trial, int i, char *text, size_t size) {
 	static const char *const zero[] = {"0", "1", "2", "3"};
 	int sharding = (int)trial->job->sharding + i + 1;
-	if (sharding > LK_SHARD_ZERO3) return false;
+	if (sharding > LK_SHARD_ZERO3 || trial->job->dp * trial->job->cp == 1) return false;
 	trial->request.zero = zero[sharding];
 	bool ddp = strcmp(trial->job->stack, "ddp") == 0; /* it shards nothing */
 	if (ddp) trial->request.stack = sharding > LK_SHARD_ZERO1 ? "fsdp" : "deepspeed";
@@ -292,6 +296,10 @@ static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_chan
 		lk_arena_free(&arena);
 		LK_TRY(status);
 	}
+	/* the same job by two ways is named once */
+	for (int i = 0; found && i < fixer->out->fix_count; i++)
+		found = fixer->fixes[i].peak_bytes != fix->peak_bytes ||
+		        fixer->fixes[i].step_time_s != fix->step_time_s;
 	double step_s = fixer->out->step_time_s;
 	if (found) fix->time_ratio = step_s > 0 ? fix->step_time_s / step_s : 0;
 	fixer->out->fix_count += found;
@@ -330,18 +338,21 @@ static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_tri
 	return LK_OK;
 }
 
-/* Try kinds of changes on top of the strongest steps of other kinds, up to NULL. */
+/* Try kinds of changes on top of the strongest steps of other kinds, up to NULL, as far as those
+ * exist. */
 static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const lk_change *bases,
                                  const lk_change *kinds, int count, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_trial trial = *plain, next;
 	lk_asked changed;
 	lk_status status = LK_OK;
-	bool found = true;
-	for (; *bases && status == LK_OK && found; bases++) {
+	lk_change last = NULL;
+	for (; *bases && status == LK_OK; bases++) {
+		bool found;
 		status =
 			apply_fully(&arena, &fixer->wanted->job, &trial, *bases, &next, &changed, &found, err);
-		if (status != LK_OK || !found) break;
+		if (status != LK_OK || !found) continue;
+		last = *bases;
 		lk_asked *kept = LK_NEW(&arena, lk_asked); /* the next step is one of this job */
 		if (!kept) status = lk_oom(err);
 		else *kept = changed;
@@ -349,8 +360,7 @@ static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const l
 		if (next.request.recompute == next.recompute) trial.request.recompute = trial.recompute;
 		if (kept) trial.job = &kept->job;
 	}
-	if (status == LK_OK && found)
-		status = fixer_try_all(fixer, &trial, bases[-1], kinds, count, err);
+	if (status == LK_OK && last) status = fixer_try_all(fixer, &trial, last, kinds, count, err);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -359,7 +369,8 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[BASES][2] = {
 		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
-	static const lk_change both[] = {more_sharding, more_recompute, NULL};
+	static const lk_change both[] = {more_sharding, more_recompute, NULL},
+						   most[] = {more_sharding, more_recompute, smaller_microbatch, NULL};
 	lk_fixer fixer = {.wanted = asked,
 	                  .options = options,
 	                  .out = out,
@@ -371,12 +382,15 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)
 		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], changes, CHANGES, err));
 	if (out->fix_count == 0) LK_TRY(fixer_try_bases(&fixer, &plain, both, changes, CHANGES, err));
+	if (out->fix_count == 0) LK_TRY(fixer_try_bases(&fixer, &plain, most, changes, CHANGES, err));
 	for (int i = 0; i < LAST_CHANGES && out->fix_count == 0; i++)
 		LK_TRY(fixer_try_change(&fixer, &plain, last_changes[i], err));
 	for (int i = 0; i < BASES && out->fix_count == 0; i++)
 		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], last_changes, LAST_CHANGES, err));
 	if (out->fix_count == 0)
 		LK_TRY(fixer_try_bases(&fixer, &plain, both, last_changes, LAST_CHANGES, err));
+	if (out->fix_count == 0)
+		LK_TRY(fixer_try_bases(&fixer, &plain, most, last_changes, LAST_CHANGES, err));
 	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;
 	return LK_OK;

@@ -214,7 +214,7 @@ static lk_status edit_compare_lines(edit_work *work, lk_emission *before, lk_emi
 		const char *value =
 			lk_arena_printf(work->arena, "%d", i < 2 ? work->job->mbs : work->job->gbs);
 		if (i == 3) value = recomputed[work->job->recompute];
-		LK_TRY(edit_add_change(work, counted[i], NULL, value, WORDS + i, i == 3));
+		LK_TRY(edit_add_change(work, counted[i], NULL, value, WORDS + i, i >= 2));
 	}
 	return LK_OK;
 }
