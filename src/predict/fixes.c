@@ -213,7 +213,7 @@ static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *tri
 typedef struct lk_fixer {
 	const lk_asked *wanted;
 	const lk_source *source; /* the text that would be changed; NULL: none that states the job */
-	const char *unsaid;      /* of the wanted job in that text: options on top */
+	const char *unsaid;      /* what it does not state of the wanted job: options on top */
 	const lk_step_options *options;
 	lk_prediction *out;
 	lk_fix *fixes;
@@ -231,19 +231,22 @@ static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *er
 }
 
 /* The change as edits of the text that states the job; *fits is false where it has no words for
- * it. Where it has words for a part, the job becomes what they make of it. */
+ * it. Where it has words for a part, the job becomes what they make of it, unless options on top of
+ * the text were given, which that job would lack. */
 static lk_status trial_words(lk_arena *arena, const lk_fixer *fixer, lk_asked *changed, lk_fix *fix,
                              bool *fits, lk_error *err) {
-	lk_written written;
+	lk_written written = {.unsaid = NULL};
 	lk_emitted text;
 	*fix->words = '\0';
 	if (!fixer->source) return LK_OK;
 	lk_status status = lk_emit_edit(arena, fixer->source, true, &changed->job, &changed->cluster,
 	                                &written, &text, err);
-	if ((*fits = status == LK_OK) == false) return trial_refused(status);
+	bool same = written.unsaid && strcmp(written.unsaid, fixer->unsaid) == 0;
+	*fits = same || (status == LK_OK && !*fixer->unsaid);
+	if (status != LK_OK || !*fits) return trial_refused(status);
 	lk_copy(fix->words, sizeof fix->words,
 	        strlen(written.changes) < sizeof fix->words ? written.changes : "");
-	if (strcmp(written.unsaid, fixer->unsaid) == 0) return LK_OK;
+	if (same) return LK_OK;
 	changed->job = written.job;
 	return trial_fits(changed, true, fits, err);
 }
@@ -251,12 +254,12 @@ static lk_status trial_words(lk_arena *arena, const lk_fixer *fixer, lk_asked *c
 /* Find whether the text that states the job can be edited. */
 static lk_status fixer_find_source(lk_arena *arena, const lk_asked *wanted, lk_fixer *fixer,
                                    lk_error *err) {
-	lk_written written;
+	lk_written written = {.unsaid = NULL};
 	lk_emitted text;
 	if (!wanted->source) return LK_OK;
 	lk_status status = lk_emit_edit(arena, wanted->source, true, &wanted->job, &wanted->cluster,
 	                                &written, &text, err);
-	if (status == LK_OK) fixer->source = wanted->source, fixer->unsaid = written.unsaid;
+	if (written.unsaid) fixer->source = wanted->source, fixer->unsaid = written.unsaid;
 	return trial_refused(status);
 }
 

@@ -319,6 +319,8 @@ static lk_status edit_say(edit_work *work, size_t first, const char *name, const
 	const char *says;
 	if (!value) says = lk_arena_printf(arena, "without %s", name);
 	else if (work->file) says = lk_arena_printf(arena, "%s: %s", name, value);
+	else if (!strpbrk(name, "abcdefghijklmnopqrstuvwxyz")) /* a variable */
+		says = lk_arena_printf(arena, "%s=%s", name, value);
 	else says = lk_arena_printf(arena, "--%s%s%s", name, *value ? " " : "", value);
 	for (size_t i = first; i < work->edits.count; i++) work->edits.at[i].says = says;
 	return says ? LK_OK : lk_oom(err);
@@ -445,12 +447,15 @@ static const lk_spot *edit_beside(const edit_work *work, const char *name, int r
 }
 
 static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error *err) {
-	bool flags = edit_has_flags(work);
+	bool flags = edit_has_flags(work), dotted = work->file;
+	for (size_t i = 0; i < work->places.count; i++)
+		dotted |= strchr(work->places.at[i].name, '.') != NULL;
 	lk_spot_form form = work->places.count > 0 ? work->places.at[0].form : LK_SPOT_FLAG;
 	for (int i = 0; i < work->change_count; i++) {
 		const edit_change *change = &work->changes[i];
 		const char *value = edit_value(work, change), *name = change->name;
 		if (stated[i] || !value || !change->added) continue;
+		if (!dotted && strchr(name, '.')) continue; /* a section, which its flags cannot name */
 		int row = edit_row(work, &(lk_spot){.name = name});
 		const lk_spot *beside = edit_beside(work, name, row);
 		if (flags && work->file && beside) { /* in the section and the spelling of its like */
@@ -560,12 +565,12 @@ static lk_status edit_end(edit_work *work, bool whole, lk_written *written, lk_e
 	const char *unsaid = edit_list(work, differs);
 	if (!unsaid) return lk_oom(err);
 	for (size_t i = 0; i < work->edits.count; i++) made += work->edits.at[i].made;
+	*written = (lk_written){.framework = name, .unsaid = unsaid, .job = raw};
 	if (made == 0 && *unsaid) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s has no place for %s", name, unsaid);
 		return lk_hint(err,
 		               "give the file that states them, or --emit with a framework for a new one");
 	}
-	*written = (lk_written){.framework = name, .unsaid = unsaid, .job = raw};
 	if (!(written->changes = edit_changes(work))) return lk_oom(err);
 	out->text =
 		whole ? text

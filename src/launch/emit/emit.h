@@ -70,7 +70,8 @@ struct lk_source {
 /* edit.c */
 /* Writes a completed job as changes of the text that states another one: what differs is changed or
  * added where its like is, every other byte stays. Reading needs each change: without it the text
- * would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
+ * would state something else. LK_ERR_INPUT: it has no place for any of what differs, which
+ * `written` says; or it cannot be edited. */
 lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, const lk_job *job,
                        const lk_cluster *cluster, lk_written *written, lk_emitted *out,
                        lk_error *err);
