@@ -374,10 +374,8 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
 	static const lk_change both[] = {more_sharding, more_recompute, NULL},
 						   most[] = {more_sharding, more_recompute, smaller_microbatch, NULL};
-	lk_fixer fixer = {.wanted = asked,
-	                  .options = options,
-	                  .out = out,
-	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
+	lk_fixer fixer = {
+		.wanted = asked, .options = options, .out = out, .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
 	LK_TRY(fixer_find_source(arena, asked, &fixer, err));
 	lk_trial plain = {.request = *request, .job = &asked->job};

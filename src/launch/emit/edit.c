@@ -334,8 +334,7 @@ static lk_status edit_change_places(edit_work *work, bool *stated, lk_error *err
 		stated[change - work->changes] = true;
 		const char *value = edit_value(work, change);
 		size_t first = work->edits.count;
-		LK_TRY(
-			lk_spot_change(work->arena, work->source->text, place, value, &work->edits, err));
+		LK_TRY(lk_spot_change(work->arena, work->source->text, place, value, &work->edits, err));
 		LK_TRY(edit_say(work, first, place->name, value, err));
 	}
 	return LK_OK;
@@ -378,7 +377,8 @@ static lk_status edit_change_list(edit_work *work, const lk_spot *items, size_t 
 	size_t first = work->edits.count;
 	LK_TRY(lk_list_edit(work->arena, text, &list, &work->edits, err));
 	for (size_t i = first; i < work->edits.count; i++)
-		LK_TRY(edit_say(work, i, name, *work->edits.at[i].with ? work->edits.at[i].with : NULL, err));
+		LK_TRY(
+			edit_say(work, i, name, *work->edits.at[i].with ? work->edits.at[i].with : NULL, err));
 	return LK_OK;
 }
 
