@@ -2,8 +2,12 @@
  * the request, which is then read, completed, built and evaluated like any request: so a row of the
  * list equals the answer of `predict` with that option. Of each kind the first that fits is kept.
  * If single changes hardly help, they are tried again on top of full recomputation, of full
- * sharding, of both, and of a longer pipeline. Where nothing fits that trains the same, other
- * training is named: adapters, over a base in 4 bits, and shorter sequences. */
+ * sharding, of a longer pipeline, and of all that trains the same in less memory. Where nothing
+ * fits that trains the same, other training is named: adapters, over a base in 4 bits, and shorter
+ * sequences.
+ *
+ * Where a file, a script or a line states the job, a change is one of that text (launch/emit/edit.c)
+ * in its own words; what they have no place for is left out. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "predict/predict_internal.h"
@@ -68,7 +72,7 @@ static bool longer_pipeline(lk_trial *trial, int i, char *text, size_t size) {
 static bool more_sharding(lk_trial *trial, int i, char *text, size_t size) {
 	static const char *const zero[] = {"0", "1", "2", "3"};
 	int sharding = (int)trial->job->sharding + i + 1;
-	if (sharding > LK_SHARD_ZERO3) return false;
+	if (sharding > LK_SHARD_ZERO3 || trial->job->dp * trial->job->cp == 1) return false;
 	trial->request.zero = zero[sharding];
 	bool ddp = strcmp(trial->job->stack, "ddp") == 0; /* it shards nothing */
 	if (ddp) trial->request.stack = sharding > LK_SHARD_ZERO1 ? "fsdp" : "deepspeed";
@@ -194,7 +198,8 @@ static lk_status trial_refused(lk_status status) {
 
 typedef struct lk_fixer {
 	const lk_asked *wanted;
-	const char *target; /* of its framework; NULL: not known */
+	const lk_source *source; /* the text that would be changed; NULL: none that states the job */
+	const char *unsaid;      /* what it does not state of the wanted job: options on top */
 	const lk_step_options *options;
 	lk_ground ground; /* of the request, which the changes leave as it is */
 	lk_prediction *out;
@@ -216,18 +221,6 @@ static lk_status trial_read(lk_arena *arena, const lk_fixer *fixer, lk_trial *tr
 	return trial_refused(status);
 }
 
-/* The framework whose file or line states the job, as a target to write; NULL: none. */
-static const char *fixes_target(const lk_predict_request *request, const lk_asked *asked) {
-	static const char *const targets[] = {"axolotl", "llama-factory", "nanotron", "accelerate"};
-	const char *framework = asked->launch.framework;
-	if (!lk_request_launched(request)) return NULL;
-	if (!framework) return lk_job_like_megatron(&asked->job) ? "megatron" : NULL;
-	if (strcmp(framework, "trainer") == 0) return "accelerate";
-	for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-		if (strcmp(framework, targets[i]) == 0) return targets[i];
-	return NULL;
-}
-
 /* Whether a job's memory suffices; `open`: it is not completed yet. */
 static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *err) {
 	const lk_step_options memory = {.memory_only = true, .few = true};
@@ -241,18 +234,37 @@ static lk_status trial_fits(lk_asked *asked, bool open, bool *fits, lk_error *er
 	return *fits ? LK_OK : trial_refused(status);
 }
 
-/* The change in the framework's words; *fits is false where it cannot run the job. The job becomes
- * what the framework makes of these words. */
-static lk_status trial_words(lk_arena *arena, const lk_asked *wanted, const char *target,
-                             lk_asked *changed, lk_fix *fix, bool *fits, lk_error *err) {
-	const char *words = "";
-	bool other = false;
-	if (target)
-		LK_TRY(lk_emit_changes(arena, target, &wanted->job, &changed->job, &changed->cluster,
-		                       &words, &other, err));
-	*fits = words != NULL;
-	lk_copy(fix->words, sizeof fix->words, words && strlen(words) < sizeof fix->words ? words : "");
-	return *fits && other ? trial_fits(changed, true, fits, err) : LK_OK;
+/* The change as edits of the text that states the job; *fits is false where it has no words for
+ * it. Where it has words for a part, the job becomes what they make of it, unless options on top of
+ * the text were given, which that job would lack. */
+static lk_status trial_words(lk_arena *arena, const lk_fixer *fixer, lk_asked *changed, lk_fix *fix,
+                             bool *fits, lk_error *err) {
+	lk_written written = {.unsaid = NULL};
+	lk_emitted text;
+	*fix->words = '\0';
+	if (!fixer->source) return LK_OK;
+	lk_status status = lk_emit_edit(arena, fixer->source, true, &changed->job, &changed->cluster,
+	                                &written, &text, err);
+	bool same = written.unsaid && strcmp(written.unsaid, fixer->unsaid) == 0;
+	*fits = same || (status == LK_OK && !*fixer->unsaid);
+	if (status != LK_OK || !*fits) return trial_refused(status);
+	lk_copy(fix->words, sizeof fix->words,
+	        strlen(written.changes) < sizeof fix->words ? written.changes : "");
+	if (same) return LK_OK;
+	changed->job = written.job;
+	return trial_fits(changed, true, fits, err);
+}
+
+/* Find whether the text that states the job can be edited. */
+static lk_status fixer_find_source(lk_arena *arena, const lk_asked *wanted, lk_fixer *fixer,
+                                   lk_error *err) {
+	lk_written written = {.unsaid = NULL};
+	lk_emitted text;
+	if (!wanted->source) return LK_OK;
+	lk_status status = lk_emit_edit(arena, wanted->source, true, &wanted->job, &wanted->cluster,
+	                                &written, &text, err);
+	if (written.unsaid) fixer->source = wanted->source, fixer->unsaid = written.unsaid;
+	return trial_refused(status);
 }
 
 /* Whether the changed job fits; if so, its step time. */
@@ -264,7 +276,7 @@ static lk_status trial_ask(lk_arena *arena, const lk_fixer *fixer, lk_trial *tri
 	LK_TRY(trial_read(arena, fixer, trial, &asked, fits, err));
 	if (*fits) LK_TRY(trial_fits(&asked, false, fits, err));
 	if (!*fits) return LK_OK;
-	LK_TRY(trial_words(arena, fixer->wanted, fixer->target, &asked, fix, fits, err));
+	LK_TRY(trial_words(arena, fixer, &asked, fix, fits, err));
 	if (!*fits) return LK_OK;
 	options.bare = true;
 	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
@@ -290,6 +302,10 @@ static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_chan
 		lk_arena_free(&arena);
 		LK_TRY(status);
 	}
+	/* the same job by two ways is named once */
+	for (int i = 0; found && i < fixer->out->fix_count; i++)
+		found = fixer->fixes[i].peak_bytes != fix->peak_bytes ||
+		        fixer->fixes[i].step_time_s != fix->step_time_s;
 	double step_s = fixer->out->step_time_s;
 	if (found) fix->time_ratio = step_s > 0 ? fix->step_time_s / step_s : 0;
 	fixer->out->fix_count += found;
@@ -328,17 +344,20 @@ static lk_status apply_fully(lk_arena *arena, const lk_fixer *fixer, const lk_tr
 	return LK_OK;
 }
 
-/* Try kinds of changes on top of the strongest steps of other kinds, up to NULL. */
+/* Try kinds of changes on top of the strongest steps of other kinds, up to NULL, as far as those
+ * exist. */
 static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const lk_change *bases,
                                  const lk_change *kinds, int count, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_trial trial = *plain, next;
 	lk_asked changed;
 	lk_status status = LK_OK;
-	bool found = true;
-	for (; *bases && status == LK_OK && found; bases++) {
+	lk_change last = NULL;
+	for (; *bases && status == LK_OK; bases++) {
+		bool found;
 		status = apply_fully(&arena, fixer, &trial, *bases, &next, &changed, &found, err);
-		if (status != LK_OK || !found) break;
+		if (status != LK_OK || !found) continue;
+		last = *bases;
 		lk_asked *kept = LK_NEW(&arena, lk_asked); /* the next step is one of this job */
 		if (!kept) status = lk_oom(err);
 		else *kept = changed;
@@ -346,8 +365,7 @@ static lk_status fixer_try_bases(lk_fixer *fixer, const lk_trial *plain, const l
 		if (next.request.recompute == next.recompute) trial.request.recompute = trial.recompute;
 		if (kept) trial.job = &kept->job;
 	}
-	if (status == LK_OK && found)
-		status = fixer_try_all(fixer, &trial, bases[-1], kinds, count, err);
+	if (status == LK_OK && last) status = fixer_try_all(fixer, &trial, last, kinds, count, err);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -356,25 +374,27 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[BASES][2] = {
 		{more_recompute}, {more_sharding}, {longer_pipeline}, {wider_tp}};
-	static const lk_change both[] = {more_sharding, more_recompute, NULL};
-	lk_fixer fixer = {.wanted = asked,
-	                  .target = fixes_target(request, asked),
-	                  .options = options,
-	                  .out = out,
-	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
+	static const lk_change both[] = {more_sharding, more_recompute, NULL},
+						   most[] = {more_sharding, more_recompute, smaller_microbatch, NULL};
+	lk_fixer fixer = {
+		.wanted = asked, .options = options, .out = out, .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
 	LK_TRY(lk_request_ground(arena, request, &fixer.ground, err));
+	LK_TRY(fixer_find_source(arena, asked, &fixer, err));
 	lk_trial plain = {.request = *request, .job = &asked->job};
 	LK_TRY(fixer_try_all(&fixer, &plain, NULL, changes, CHANGES, err));
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++)
 		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], changes, CHANGES, err));
 	if (out->fix_count == 0) LK_TRY(fixer_try_bases(&fixer, &plain, both, changes, CHANGES, err));
+	if (out->fix_count == 0) LK_TRY(fixer_try_bases(&fixer, &plain, most, changes, CHANGES, err));
 	for (int i = 0; i < LAST_CHANGES && out->fix_count == 0; i++)
 		LK_TRY(fixer_try_change(&fixer, &plain, last_changes[i], err));
 	for (int i = 0; i < BASES && out->fix_count == 0; i++)
 		LK_TRY(fixer_try_bases(&fixer, &plain, bases[i], last_changes, LAST_CHANGES, err));
 	if (out->fix_count == 0)
 		LK_TRY(fixer_try_bases(&fixer, &plain, both, last_changes, LAST_CHANGES, err));
+	if (out->fix_count == 0)
+		LK_TRY(fixer_try_bases(&fixer, &plain, most, last_changes, LAST_CHANGES, err));
 	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;
 	return LK_OK;

@@ -241,7 +241,8 @@ static void take_optimizer(const char *text, lk_finetune_run *run) {
 static bool trains_pure(const lk_csv *csv, const int *at, const lk_finetune_run *run) {
 	const char *stack = run->request.stack;
 	if (strstr(lk_csv_field(csv, at[PRECISION]), "-true")) return true;
-	return run->request.lora_rank == 0 && stack && strcmp(stack, "ddp") == 0;
+	bool adapters = run->request.lora_rank > 0 && strcmp(run->stack, "torchtune") != 0;
+	return !adapters && stack && strcmp(stack, "ddp") == 0;
 }
 
 static void take_numbers(const lk_csv *csv, const int *at, lk_finetune_run *run) {
@@ -276,7 +277,7 @@ static const struct finetune_switch {
 } switches[] = {
 	{"liger", .loss = "linear", .fused_kernels = true},
 	{"cut_cross_entropy", .loss = "cut"},
-	{"chunked_loss", .loss = "chunked"},
+	{"chunked_loss", .loss = "chunked-output"}, /* torchtune's CEWithChunkedOutputLoss */
 	{"chunked_loss=", .loss = "chunked"},
 	{"fused_loss", .fused_loss = true},
 	{"compile", .compiled = true},

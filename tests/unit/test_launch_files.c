@@ -156,9 +156,10 @@ static void torchtune(void **state) {
 	static const struct read_case cases[] = {
 		{{TUNE_FILE("full.yaml", TUNE_MANY, "llama3_1.llama3_1_8b",
 	                TUNE_LOSS "tokenizer: {max_seq_len: 4096}\nfsdp_cpu_offload: True\n")},
-	     .holds = "framework=torchtune names=llama3.1-8b assumed=4 mbs=2 seq=4096 dtype=bf16 "
-	              "sharding=zero3 master_weights=off state_dtype=bf16 loss=chunked update=fused "
-	              "offload_params=1 task=pretrain"},
+	     .holds =
+	         "framework=torchtune names=llama3.1-8b assumed=4 mbs=2 seq=4096 dtype=bf16 "
+	         "sharding=zero3 master_weights=off state_dtype=bf16 loss=chunked-output update=fused "
+	         "offload_params=1 task=pretrain"},
 		{{TUNE_FILE("lora.yaml", TUNE_ALONE, "qwen2_5.qlora_qwen2_5_7b_instruct",
 	                TUNE_LOSS "enable_activation_checkpointing: True\n")},
 	     .holds = "names=qwen2.5-7b gpus=1 sharding=none task=lora lora_rank=8 narrow_base=1 "

@@ -495,7 +495,8 @@ lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
 /* CPU offload of parameters, optimizer states and activations. */
 static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
-	if (draft->host_shards || draft_has(draft->fsdp, "offload"))
+	bool shards = draft->host_shards || draft_has(draft->fsdp, "offload");
+	if (shards && !lk_job_uses_deepspeed(&draft->job))
 		LK_TRY(lk_launch_offload_shards(reading, &draft->job, "offload of parameters"));
 	if (draft->host_params)
 		LK_TRY(lk_launch_offload_params(reading, &draft->job, "offload of parameters"));

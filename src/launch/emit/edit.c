@@ -214,7 +214,7 @@ static lk_status edit_compare_lines(edit_work *work, lk_emission *before, lk_emi
 		const char *value =
 			lk_arena_printf(work->arena, "%d", i < 2 ? work->job->mbs : work->job->gbs);
 		if (i == 3) value = recomputed[work->job->recompute];
-		LK_TRY(edit_add_change(work, counted[i], NULL, value, WORDS + i, i == 3));
+		LK_TRY(edit_add_change(work, counted[i], NULL, value, WORDS + i, i >= 2));
 	}
 	return LK_OK;
 }
@@ -312,14 +312,30 @@ static const char *edit_value(const edit_work *work, const edit_change *change) 
 	return change->before && !*change->before ? "false" : NULL;
 }
 
+/* Name the setting that the edits from `first` on give a value (NULL: take away). */
+static lk_status edit_say(edit_work *work, size_t first, const char *name, const char *value,
+                          lk_error *err) {
+	lk_arena *arena = work->arena;
+	const char *says;
+	if (!value) says = lk_arena_printf(arena, "without %s", name);
+	else if (work->file) says = lk_arena_printf(arena, "%s: %s", name, value);
+	else if (!strpbrk(name, "abcdefghijklmnopqrstuvwxyz")) /* a variable */
+		says = lk_arena_printf(arena, "%s=%s", name, value);
+	else says = lk_arena_printf(arena, "--%s%s%s", name, *value ? " " : "", value);
+	for (size_t i = first; i < work->edits.count; i++) work->edits.at[i].says = says;
+	return says ? LK_OK : lk_oom(err);
+}
+
 static lk_status edit_change_places(edit_work *work, bool *stated, lk_error *err) {
 	for (size_t i = 0; i < work->places.count; i++) {
 		const lk_spot *place = &work->places.at[i];
 		const edit_change *change = place->item ? NULL : edit_change_of(work, place);
 		if (!change) continue;
 		stated[change - work->changes] = true;
-		LK_TRY(lk_spot_change(work->arena, work->source->text, place, edit_value(work, change),
-		                      &work->edits, err));
+		const char *value = edit_value(work, change);
+		size_t first = work->edits.count;
+		LK_TRY(lk_spot_change(work->arena, work->source->text, place, value, &work->edits, err));
+		LK_TRY(edit_say(work, first, place->name, value, err));
 	}
 	return LK_OK;
 }
@@ -358,7 +374,12 @@ static lk_status edit_change_list(edit_work *work, const lk_spot *items, size_t 
 		    list.join_count < sizeof list.joins / sizeof *list.joins)
 			list.joins[list.join_count++] = change->after;
 	}
-	return lk_list_edit(work->arena, text, &list, &work->edits, err);
+	size_t first = work->edits.count;
+	LK_TRY(lk_list_edit(work->arena, text, &list, &work->edits, err));
+	for (size_t i = first; i < work->edits.count; i++)
+		LK_TRY(
+			edit_say(work, i, name, *work->edits.at[i].with ? work->edits.at[i].with : NULL, err));
+	return LK_OK;
 }
 
 static lk_status edit_change_lists(edit_work *work, bool *stated, lk_error *err) {
@@ -426,12 +447,15 @@ static const lk_spot *edit_beside(const edit_work *work, const char *name, int r
 }
 
 static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error *err) {
-	bool flags = edit_has_flags(work);
+	bool flags = edit_has_flags(work), dotted = work->file;
+	for (size_t i = 0; i < work->places.count; i++)
+		dotted |= strchr(work->places.at[i].name, '.') != NULL;
 	lk_spot_form form = work->places.count > 0 ? work->places.at[0].form : LK_SPOT_FLAG;
 	for (int i = 0; i < work->change_count; i++) {
 		const edit_change *change = &work->changes[i];
 		const char *value = edit_value(work, change), *name = change->name;
 		if (stated[i] || !value || !change->added) continue;
+		if (!dotted && strchr(name, '.')) continue; /* a section, which its flags cannot name */
 		int row = edit_row(work, &(lk_spot){.name = name});
 		const lk_spot *beside = edit_beside(work, name, row);
 		if (flags && work->file && beside) { /* in the section and the spelling of its like */
@@ -447,6 +471,7 @@ static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error
 		LK_TRY(lk_spot_add(work->arena, work->source->text, beside, form, name, value, &work->edits,
 		                   err));
 		if (work->edits.count > made) work->edits.at[made].goes_along = change->goes_along;
+		LK_TRY(edit_say(work, made, name, value, err));
 	}
 	return LK_OK;
 }
@@ -514,6 +539,17 @@ static const char *edit_list(const edit_work *work, const bool *differs) {
 	return lk_arena_strdup(work->arena, text);
 }
 
+/* The settings that change, each once, with "; " between them. */
+static const char *edit_changes(const edit_work *work) {
+	const char *out = "", *last = NULL;
+	for (size_t i = 0; out && i < work->edits.count; i++) {
+		const lk_edit *edit = &work->edits.at[i];
+		if (!edit->made || !edit->says || edit->says == last) continue;
+		out = lk_arena_printf(work->arena, "%s%s%s", out, *out ? "; " : "", last = edit->says);
+	}
+	return out;
+}
+
 static lk_status edit_end(edit_work *work, bool whole, lk_written *written, lk_emitted *out,
                           lk_error *err) {
 	const lk_source *source = work->source;
@@ -529,12 +565,13 @@ static lk_status edit_end(edit_work *work, bool whole, lk_written *written, lk_e
 	const char *unsaid = edit_list(work, differs);
 	if (!unsaid) return lk_oom(err);
 	for (size_t i = 0; i < work->edits.count; i++) made += work->edits.at[i].made;
+	*written = (lk_written){.framework = name, .unsaid = unsaid, .job = raw};
 	if (made == 0 && *unsaid) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "%.120s has no place for %s", name, unsaid);
 		return lk_hint(err,
 		               "give the file that states them, or --emit with a framework for a new one");
 	}
-	*written = (lk_written){.framework = name, .unsaid = unsaid, .job = raw};
+	if (!(written->changes = edit_changes(work))) return lk_oom(err);
 	out->text =
 		whole ? text
 			  : lk_edit_diff(work->arena, name, source->text, work->edits.at, work->edits.count);

@@ -11,7 +11,6 @@
  *   emit_files.c     axolotl, LLaMA-Factory, nanotron, accelerate: jobs that they cannot run, and
  *                    rules of their rows
  *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
- *   emit_changes.c   what a change of a job is in a framework's words
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes
  *   edit.c           the text that states a job, changed where another job needs it
  *   edit_places.c    where a text states what: keys of files, flags and variables of scripts
@@ -44,6 +43,7 @@ bool lk_emit_states(const lk_key *const *keys, const char *fact);
 typedef struct lk_written {
 	const char *framework;
 	const char *unsaid;  /* "fp32_grads on, ...": what the framework cannot be told; "": nothing */
+	const char *changes; /* of a text that is edited: "batch_size: 1; compile: true"; else NULL */
 	bool other_training; /* unsaid is more than how fast it runs: network, degrees, formats, ... */
 	lk_job job;          /* as the text states it, not completed */
 } lk_written;
@@ -52,13 +52,6 @@ typedef struct lk_written {
  * LK_ERR_INPUT: no such target, or its framework cannot run the job. */
 lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const lk_cluster *cluster,
                   lk_written *written, lk_emitted *out, lk_error *err);
-
-/* emit_changes.c: what makes `after` of `before` in the framework's own words, settings with "; "
- * between them. NULL: it cannot run `after`, or be told anything of the change; "": its text is the
- * same, or it cannot run `before`. Where it can be told a part of the change, `after` becomes what
- * the text states, not completed, and *other is set. */
-lk_status lk_emit_changes(lk_arena *arena, const char *target, const lk_job *before, lk_job *after,
-                          const lk_cluster *cluster, const char **out, bool *other, lk_error *err);
 
 /* A text that was read as a job. */
 typedef struct lk_source lk_source;
@@ -77,7 +70,8 @@ struct lk_source {
 /* edit.c */
 /* Writes a completed job as changes of the text that states another one: what differs is changed or
  * added where its like is, every other byte stays. Reading needs each change: without it the text
- * would state something else. LK_ERR_INPUT: it has no place for any of what differs. */
+ * would state something else. LK_ERR_INPUT: it has no place for any of what differs, which
+ * `written` says; or it cannot be edited. */
 lk_status lk_emit_edit(lk_arena *arena, const lk_source *source, bool whole, const lk_job *job,
                        const lk_cluster *cluster, lk_written *written, lk_emitted *out,
                        lk_error *err);

@@ -92,6 +92,7 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	lk_copy(draft->optimizer_name, sizeof draft->optimizer_name, optimizer ? optimizer : "");
 	lk_copy(draft->attention_name, sizeof draft->attention_name, lk_emit_attention(job));
 	lk_copy(draft->format, sizeof draft->format, rows_format(job));
+	lk_copy(draft->method, sizeof draft->method, job->task == LK_TASK_LORA ? "lora" : "full");
 	lk_copy(draft->recompute_text, sizeof draft->recompute_text,
 	        job->recompute == LK_RECOMPUTE_NONE ? "false" : "true");
 	return draft;

@@ -60,8 +60,9 @@ lk_status lk_spots_of_script(lk_arena *arena, const char *text, lk_spots *out, l
 typedef struct lk_edit {
 	size_t at, end;
 	const char *with;
-	bool made;       /* else it is kept for later */
-	bool goes_along; /* the framework needs it beside the others, though reading does not */
+	const char *says; /* the setting in the text's form, "batch_size: 1"; NULL: not stated */
+	bool made;        /* else it is kept for later */
+	bool goes_along;  /* the framework needs it beside the others, though reading does not */
 } lk_edit;
 typedef LK_VEC(lk_edit) lk_edits;
 /* Changes that give a place the value `with` ("": a switch is on; NULL: nothing is stated): of the

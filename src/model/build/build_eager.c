@@ -209,9 +209,8 @@ void lk_build_cast_weights(lk_builder *builder, int layer, bool backward) {
 bool lk_build_late_gradients(const lk_job *job) {
 	bool single = lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1 && job->pp == 1 &&
 	              job->model.tower.layers == 0 && job->model.mtp_layers == 0;
-	if (job->eager != LK_ON || !single || job->microbatches != 1 || job->forward_only ||
-	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer ||
-	    job->optimizer_in_backward)
+	if (!lk_job_runs_as_written(job) || !single || job->microbatches != 1 || job->forward_only ||
+	    job->sharding != LK_SHARD_NONE || job->offload_optimizer || job->optimizer_in_backward)
 		return false;
 	/* not with shared weights: their gradients exist after the first of those layers */
 	lk_rank_params all = lk_sizes_stage(job, 0), sum = lk_sizes_head(job);

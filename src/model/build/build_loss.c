@@ -14,6 +14,9 @@
 /* A block has few operations: more pieces than this are priced as this many. */
 static const double MOST_PIECES = 256;
 
+/* torchtune's CEWithChunkedOutputLoss (num_output_chunks). */
+enum { OUTPUT_PIECES = 8 };
+
 /* Cut Cross-Entropy skips, for both gradients, blocks without a probability over 2^-12. With the
  * recomputed logits the backward pass takes 2.2 times as long as the forward pass (arXiv
  * 2411.09009, table 1): half of the blocks. */
@@ -24,7 +27,9 @@ static double vocabulary(const lk_builder *builder) {
 }
 
 static bool in_place(const lk_builder *builder) {
-	return builder->job->loss == LK_LOSS_LINEAR || builder->job->fused_cross_entropy == LK_ON;
+	lk_loss_kind loss = builder->job->loss;
+	return loss == LK_LOSS_LINEAR || loss == LK_LOSS_OUTPUTS ||
+	       builder->job->fused_cross_entropy == LK_ON;
 }
 
 /* Bytes per logit: peak in the loss, kept until the backward pass, peak in its gradient. */
@@ -111,22 +116,32 @@ static void whole_forward(lk_builder *builder, double saved) {
 		                2 * builder->bytes * builder->tokens * vocabulary(builder));
 }
 
+/* Gradients of the weights, accumulated over pieces; 0 if there are fp32 main gradients. */
+static double gradient_sum(const lk_builder *builder) {
+	if (!builder->train_base || builder->job->fp32_grads == LK_ON) return 0;
+	return builder->bytes * vocabulary(builder) * builder->model->hidden;
+}
+
+/* Add the weights' gradients of so many pieces: `made` of them exist along with the first. */
+static void sum_gradients(lk_builder *builder, int pieces, int made) {
+	double sum = gradient_sum(builder);
+	if (sum <= 0) return;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, "sum_head_grad", 3 * sum * pieces);
+	lk_build_scratch(builder, sum * made, LK_OWN_GRADIENTS);
+}
+
 static void whole_backward(lk_builder *builder) {
 	double bytes = builder->bytes * builder->tokens * vocabulary(builder);
 	if (builder->job->teacher) /* reads both, adds to the gradient */
 		lk_build_memory(builder, LK_OP_LOSS, "distillation_grad", 3 * bytes);
 	cross_entropy_grad(builder);
 	loss_product_grad(builder);
+	/* autograd adds the gradients of two uses of a tensor into a third one */
+	if (builder->job->loss == LK_LOSS_OUTPUTS) sum_gradients(builder, OUTPUT_PIECES - 1, 2);
 	lk_build_release(builder, bytes, LK_OWN_LOGITS);
 }
 
 /* ---- in pieces ---- */
-
-/* Gradients of the weights, accumulated over pieces; 0 if there are fp32 main gradients. */
-static double gradient_sum(const lk_builder *builder) {
-	if (!builder->train_base || builder->job->fp32_grads == LK_ON) return 0;
-	return builder->bytes * vocabulary(builder) * builder->model->hidden;
-}
 
 static void piece(lk_builder *builder, bool learns, bool first) {
 	double logits = builder->tokens * vocabulary(builder);
@@ -139,9 +154,7 @@ static void piece(lk_builder *builder, bool learns, bool first) {
 	cross_entropy_grad(builder);
 	loss_product_grad(builder);
 	lk_build_release(builder, logits * builder->bytes, LK_OWN_LOGITS);
-	if (first || gradient_sum(builder) <= 0) return;
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "sum_head_grad", 3 * gradient_sum(builder));
-	lk_build_scratch(builder, gradient_sum(builder), LK_OWN_GRADIENTS);
+	if (!first) sum_gradients(builder, 1, 1);
 }
 
 static void pieces_forward(lk_builder *builder, double saved, bool learns) {
@@ -213,7 +226,7 @@ void lk_build_loss_backward(lk_builder *builder) {
 void lk_build_loss_drop(lk_builder *builder) {
 	double kept = 0;
 	if (builder->job->loss == LK_LOSS_CUT) kept = cut_kept(builder);
-	else if (builder->job->loss == LK_LOSS_LOGITS)
+	else if (builder->job->loss == LK_LOSS_LOGITS || builder->job->loss == LK_LOSS_OUTPUTS)
 		kept = builder->tokens * vocabulary(builder) * logit_bytes(builder).kept;
 	lk_build_release(builder, kept, LK_OWN_LOGITS);
 }

@@ -114,6 +114,7 @@ typedef enum lk_loss_kind {
 	                    (Cut Cross-Entropy, arXiv 2411.09009) */
 	LK_LOSS_CHUNKED, /* logits of some tokens, by the stack's own loss, with gradients in the
 	                  * forward pass */
+	LK_LOSS_OUTPUTS, /* all logits, as pieces whose gradients replace them one by one */
 } lk_loss_kind;
 
 /* How a PyTorch optimizer updates the parameters: one by one, by operations on lists of them, or in

@@ -6,7 +6,9 @@
  *               (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py)
  *     cut       Cut Cross-Entropy: blocks of logits in shared memory alone (arXiv 2411.09009)
  *     native    all logits, by Megatron-LM's own fusion, which makes two fp32 copies
- *     chunked   N pieces (torchtitan's ChunkedCELoss, torchtune, TRL), 8 by default
+ *     chunked   N pieces (torchtitan's ChunkedCELoss, TRL), 8 by default
+ *     chunked-output   all logits, as 8 pieces that are widened to fp32 and turned into their
+ *               gradients one by one (pytorch/torchtune, modules/loss/ce_chunked_output_loss.py)
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 
 static const int USUAL_CHUNKS = 8;
 
-const char *const lk_loss_names[] = {"logits", "linear", "cut", "chunked", NULL};
+const char *const lk_loss_names[] = {"logits", "linear", "cut", "chunked", "chunked-output", NULL};
 
 lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 	char name[32], shown[64];
@@ -51,7 +53,8 @@ lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 		return lk_hint(err, "give one name here; lockstep predict takes several");
 	}
 	lk_fail(err, LK_ERR_INPUT, "--loss", "unknown name '%s'", lk_escape(name, shown, sizeof shown));
-	return lk_hint(err, "give one of logits, native, linear, cut, chunked or chunked/N");
+	return lk_hint(err, "give one of logits, native, linear, cut, chunked, chunked/N or "
+	                    "chunked-output");
 }
 
 const char *lk_loss_text(lk_arena *arena, const lk_job *job) {
@@ -81,7 +84,7 @@ lk_status lk_job_check_loss(const lk_job *job, lk_error *err) {
 	else if (job->teacher) why = "distillation reads the logits of all tokens";
 	else if (job->defer_head_gradient == LK_ON && job->loss != LK_LOSS_CUT)
 		why = "a deferred gradient of the head needs the gradients of all logits";
-	else if (job->fused_cross_entropy == LK_ON && job->loss != LK_LOSS_CHUNKED)
+	else if (job->fused_cross_entropy == LK_ON && job->loss < LK_LOSS_CHUNKED)
 		why = "this loss works on logits in place already", what = "leave out --fused-loss";
 	if (!why) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--loss", "%s", why);

@@ -195,7 +195,7 @@
 	{TEXT("loss", JOB(loss), "KIND", \
 	 "logits that are held: logits (all), native (all, and two fp32 copies: Megatron-LM's own " \
 	 "fusion), linear (Liger's fused linear cross-entropy), cut (Cut " \
-	 "Cross-Entropy), chunked or chunked/N"), LISTED}
+	 "Cross-Entropy), chunked, chunked/N or chunked-output (torchtune)"), LISTED}
 #define DISPATCHER_ROW(help) TEXT("dispatcher", JOB(dispatcher), "KIND", help), LISTED
 #define EXPERT_OVERLAP_ROW(help) SWITCH("expert-overlap", JOB(expert_overlap), help)
 #define DISPATCH_ROWS \
