@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "compose/compose.h"
-#include "base/stats.h"
 #include "base/check.h"
 #include "base/noun.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stats.h"
 #include "base/vec.h"
 #include "base/check.h"
 

@@ -12,8 +12,6 @@
 #include "step/step.h"
 #include "predict/predict.h"
 #include "base/text.h"
-#include "base/units.h"
-#include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
 #include "model/layout/sizes.h"
 

@@ -14,7 +14,6 @@
 #include "system/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "cost/calibration/calibration.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
-#include "launch/read.h"
 
 enum { ROLLOUT_TEXT = 1024 };
 

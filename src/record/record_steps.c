@@ -9,7 +9,6 @@
 #include "system/listing.h"
 #include "base/check.h"
 #include "base/stats.h"
-#include "base/text.h"
 
 lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
                           lk_error *err) {

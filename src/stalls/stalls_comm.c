@@ -18,7 +18,6 @@
 #include "stalls/stalls.h"
 #include "step/traced.h"
 #include "base/check.h"
-#include "base/stats.h"
 #include "base/sort.h"
 
 struct sorter {

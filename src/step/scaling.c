@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "io/stream.h"
 #include "step/step.h"
 

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/sort.h"
 #include "diff/diff.h"
 #include "versus/versus.h"

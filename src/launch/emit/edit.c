@@ -9,7 +9,6 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/emit/rows.h"
-#include "launch/read.h"
 
 enum {
 	NOTES = 4,

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "base/noun.h"
 #include "launch/frameworks/frameworks.h"
 

@@ -1,7 +1,6 @@
 /* hf_audio.c: derivations of configs with audio input. */
 #include "model/read/hf.h"
 
-#include <limits.h>
 #include <string.h>
 
 /* Two convolutions of frames; the second halves their number. Positions of both stacks are tables;

@@ -3,7 +3,6 @@
 #include "model/read/hf.h"
 #include "base/noun.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 

@@ -20,7 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/vec.h"
 #include "sim/memory/allocator.h"
 #include "sim/memory/memory.h"

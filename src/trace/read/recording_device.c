@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "base/sort.h"
 #include "trace/read/recorded_internal.h"
 

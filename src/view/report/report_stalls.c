@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
-#include "view/table/table.h"
 #include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256 };
