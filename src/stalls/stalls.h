@@ -355,7 +355,6 @@ typedef struct lk_cache_state {
 /* Evict the files from the page cache, or read them into it; then examine them. */
 void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out);
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out);
-void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out);
 
 /* ---- the runs (stalls_runs.c) ---- */
 

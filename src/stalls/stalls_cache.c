@@ -106,7 +106,7 @@ static void act_on_all_files(const char *const *paths, size_t count, deed *act,
 	struct looker l = {.out = out};
 	double bytes;
 	*out = (lk_cache_state){.resident = NAN, .rate = NAN};
-	for (size_t i = 0; act && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		lk_cache_state ignored = {0};
 		int fd = open_regular_file(paths[i], &bytes, &ignored);
 		if (fd < 0) continue;
@@ -127,7 +127,4 @@ void lk_cache_evict(const char *const *paths, size_t count, lk_cache_state *out)
 }
 void lk_cache_warm(const char *const *paths, size_t count, lk_cache_state *out) {
 	act_on_all_files(paths, count, warm_file, out);
-}
-void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out) {
-	act_on_all_files(paths, count, NULL, out);
 }

@@ -65,20 +65,6 @@ void lk_capture_free(lk_capture *capture) {
 	free(capture);
 }
 
-size_t lk_capture_bytes(const lk_capture *capture) {
-	size_t each = 3 * sizeof(uint32_t); /* order, parent, launch */
-#define ADD(type, name) each += sizeof(type);
-	COLUMNS(ADD)
-#undef ADD
-	return each * capture->capacity + capture->comms.capacity * sizeof *capture->comms.at +
-	       capture->syncs.capacity * sizeof *capture->syncs.at +
-	       capture->shapes.capacity * sizeof *capture->shapes.at +
-	       capture->copies.capacity * sizeof *capture->copies.at +
-	       capture->kinds.capacity * sizeof *capture->kinds.at +
-	       capture->grads.capacity * sizeof *capture->grads.at +
-	       capture->modules.capacity * sizeof *capture->modules.at;
-}
-
 /* Consecutive events mostly have the same lane. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread) {
 	if (capture->last_lane < capture->lanes.count) {

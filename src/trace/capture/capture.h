@@ -253,8 +253,6 @@ static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id
 static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
 	return capture->start_ns[event] + capture->dur_ns[event];
 }
-/* Bytes of all columns and notes. */
-size_t lk_capture_bytes(const lk_capture *capture);
 
 /* A training step inside a capture. */
 typedef struct lk_capture_step {
