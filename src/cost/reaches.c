@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
+
 /* Ranks first, first + step, ... */
 struct reach_members {
 	uint32_t count, first, step;

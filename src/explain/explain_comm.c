@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "explain/explain.h"
+#include "base/text.h"
 #include "trace/capture/capture.h"
 #include "base/check.h"
 #include "base/sort.h"

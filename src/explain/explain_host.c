@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 

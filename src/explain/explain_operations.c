@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "explain/explain.h"

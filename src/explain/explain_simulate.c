@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/heap.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"

@@ -1,6 +1,7 @@
 /* explain_stretch.c: joins consecutive gaps of the device with the same cause into one stretch:
  * where to look in the trace. A stretch continues as long as the device is idle for that cause
  * during half of it, and the calls that end its gaps are in the same annotation. */
+#include <stdlib.h>
 
 #include "explain/explain.h"
 #include "base/check.h"

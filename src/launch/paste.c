@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "base/text.h"
+#include "base/vec.h"
 #include "launch/launchers/launchers.h"
 #include "launch/line.h"
 #include "measured/measured.h"

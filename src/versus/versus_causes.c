@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "diff/diff.h"
 #include "versus/versus.h"
 

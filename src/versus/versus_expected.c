@@ -2,7 +2,9 @@
  * which are explained like those of a profiler. So one rule measures both sides of a comparison. */
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "sim/timeline.h"
+#include "trace/align/traces.h"
 #include "trace/read/read.h"
 #include "versus/versus.h"
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/sort.h"
 #include "diff/diff.h"
 #include "versus/versus.h"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "system/context.h"
+#include "base/check.h"
 #include "base/trees.h"
 #include "cost/calibration/calibration_packed.h"
 

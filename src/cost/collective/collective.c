@@ -9,6 +9,7 @@
 #include "cost/collective/nccl.h"
 
 #include <math.h>
+#include <stddef.h>
 
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
                          const lk_nccl_settings *settings, const lk_reach *reach, double bytes) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cost/collective/nccl.h"
 #include <stddef.h>
 
 static const char *const coll_names[LK_COLLS] = {

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
+#include "base/text.h"
 
 static const lk_law_format formats[] = {
 	{"bf16", LK_BF16, 2, 2, 0},

@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* Accesses: input-sized tensors read and written. A gated activation reads two rows of the width
  * and writes one; rotary embedding rotates in place; a norm is one read and one write of memory. */
 static const lk_memory_kernel kernels[] = {

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/emit/rows.h"
+#include "launch/read.h"
 
 enum {
 	NOTES = 4,

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "launch/config/tables.h"
 #include "launch/emit/emit.h"
 
 #define NEMO   LK_DIALECT_NEMO

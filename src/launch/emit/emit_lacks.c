@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/emit/emit.h"
+#include "model/layout/sizes.h"
 
 bool lk_emit_plain(const lk_model *model) {
 	return model->attention == LK_ATTN_HEADS && model->ssm == 0 && model->rwkv_inner == 0 &&

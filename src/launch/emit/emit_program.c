@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "launch/emit/emit.h"
 #include "model/layout/sizes.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "base/noun.h"
 #include "launch/frameworks/frameworks.h"
 

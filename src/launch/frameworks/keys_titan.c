@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "launch/frameworks/frameworks.h"
 
 lk_status lk_titan_numbers(const lk_config *config, lk_words *words) {

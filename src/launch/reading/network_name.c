@@ -1,6 +1,7 @@
 /* network_name.c: the network that a file names, by itself or by its place. */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "launch/reading/reading.h"
 #include "model/read/read.h"

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "launch/script/script_internal.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

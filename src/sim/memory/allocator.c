@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/units.h"
 #include "base/vec.h"
 
 enum { NONE = UINT32_MAX >> 1, POOLS = 2, STREAMS = 64 };

@@ -20,6 +20,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/vec.h"
 #include "sim/memory/allocator.h"
 #include "sim/memory/memory.h"
