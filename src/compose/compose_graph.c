@@ -13,7 +13,6 @@
  * synchronises with the k-th. If the library progresses only while it is called, a non-blocking
  * collective starts when it is waited for. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "compose/compose.h"
 #include "base/check.h"

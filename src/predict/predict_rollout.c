@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 

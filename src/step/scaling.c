@@ -2,7 +2,6 @@
  * host, the row `scaled,all` of a calibration. They apply to all jobs, after the constants of their
  * software. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "io/stream.h"

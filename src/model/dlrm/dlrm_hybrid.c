@@ -10,7 +10,6 @@
  * Indices are those of the next batch. The bottom MLP overlaps with the exchange of sums, its
  * backward with that of their gradients; the reduction of the MLPs' gradients overlaps with the
  * lookups' backward, which updates the rows in the same kernel. */
-#include "base/arena.h"
 #include "model/dlrm/dlrm_build.h"
 
 enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };

@@ -1,8 +1,6 @@
 /* hf_audio.c: derivations of configs with audio input. */
 #include "model/read/hf.h"
 
-#include <string.h>
-
 /* Two convolutions of frames; the second halves their number. Positions of both stacks are tables;
  * keys have no bias. */
 lk_status lk_hf_finish_whisper(const lk_hf_config *config, lk_model *model, lk_error *err) {

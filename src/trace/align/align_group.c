@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "graph/graph.h"
 #include "trace/align/align_internal.h"
 #include "base/check.h"
 

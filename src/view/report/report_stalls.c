@@ -2,7 +2,6 @@
  * buckets, other machines. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "lockstep/catalogue.h"
-#include "base/text.h"
 #include "base/noun.h"
 #include "view/table/fields.h"
 

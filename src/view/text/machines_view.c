@@ -1,6 +1,5 @@
 /* machines_view.c: machines with prices. No price without its currency, date and source. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

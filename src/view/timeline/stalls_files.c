@@ -1,6 +1,5 @@
 /* stalls_files.c: a run of stalls as a timeline and as folded stacks. */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "system/listing.h"
