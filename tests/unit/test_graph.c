@@ -817,10 +817,10 @@ static void test_cut_files(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_faults),      cmocka_unit_test(test_slack),
-		cmocka_unit_test(test_large),       cmocka_unit_test(test_small_file),
-		cmocka_unit_test(test_traced_file), cmocka_unit_test(test_wrong_files),
-		cmocka_unit_test(test_cut_files),
+		cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_slack),       cmocka_unit_test(test_large),
+		cmocka_unit_test(test_small_file),  cmocka_unit_test(test_traced_file),
+		cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_cut_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
