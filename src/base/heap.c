@@ -1,7 +1,6 @@
 /* heap.c: glibc says when pages return to the system; other libraries have no such calls. */
 #include "base/heap.h"
 
-#include <stdlib.h> /* defines __GLIBC__ */
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif

@@ -2,8 +2,6 @@
 #include "base/intervals.h"
 #include "base/sort.h"
 
-#include <stdlib.h>
-
 bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end) {
 	if (end <= start) return true;
 	if (!lk_push(set)) return false;

@@ -9,7 +9,6 @@
 
 #include "cli/cli.h"
 #include "io/json.h"
-#include "lockstep/catalogue.h"
 #include "lockstep/view.h"
 
 static bool json_errors;

@@ -1,6 +1,5 @@
 /* explain.c: `lockstep explain`: why a run is slow, or died, or hangs; of two runs, what changed
  * between them. */
-#include <stdio.h>
 
 #include "cli/cli.h"
 #include "lockstep/explain.h"

@@ -7,7 +7,6 @@
 #ifdef LK_STATIC
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

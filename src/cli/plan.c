@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/heap.h"
 #include "cli/cli.h"
-#include "lockstep/post_plan.h"
 
 /* With --emit and no layout: the reasons, one per number of GPUs. */
 static int plan_none(const lk_plan *plan) {

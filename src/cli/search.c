@@ -3,7 +3,6 @@
  * every signal that ends this program. */
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"

@@ -12,7 +12,6 @@
  *     waits of the host  on the stream of own code */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "compose/compose.h"
 #include "base/sort.h"

@@ -13,10 +13,8 @@
  * synchronises with the k-th. If the library progresses only while it is called, a non-blocking
  * collective starts when it is waited for. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "compose/compose.h"
-#include "base/stats.h"
 #include "base/check.h"
 #include "base/noun.h"
 

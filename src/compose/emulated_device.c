@@ -5,7 +5,6 @@
 #include "base/sort.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_device_work(const lk_record_entry *entry) {

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/stats.h"
-#include "base/text.h"
 #include "base/sort.h"
 
 enum { MOST_WORLD = 1 << 16, FEWEST_STEPS = 2, FIRST_OF_NCCL = 1 << 20, MOST_APART = 1 << 10 };

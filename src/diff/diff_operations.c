@@ -2,7 +2,6 @@
  * the group, shape or size; never by the names of kernels, which differ between devices and
  * libraries. A kind of which one run does not state all shapes is one row. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -419,7 +419,4 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *
 lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *times,
                               const char *path, lk_error *err);
 
-/* Print a listing for people: blocks with their operations, programs with their calls. */
-void lk_graph_print(const lk_graph *graph, FILE *out);
-
 #endif

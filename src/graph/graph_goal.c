@@ -29,8 +29,6 @@
  * with one tag are matched in order: each group has its own tag, and its collectives wait for one
  * another on every rank. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "graph/graph_internal.h"

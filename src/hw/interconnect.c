@@ -16,7 +16,6 @@
  * latency is that of the way up and down a tier, or of a link. "sharp": switches reduce. Example:
  * "tree 16*8 leaf 4:1 spine 800g 20us 30%". */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -3,8 +3,6 @@
  * the ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
-#include <string.h>
-
 #include "base/noun.h"
 #include "base/check.h"
 #include "base/text.h"

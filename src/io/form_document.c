@@ -1,5 +1,4 @@
 /* form_document.c: the form of a JSON document. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

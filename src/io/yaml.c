@@ -1,7 +1,6 @@
 /* yaml.c: YAML as a tree of values, from the events of libyaml. */
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <yaml.h>

@@ -13,7 +13,6 @@
  *
  * A job counts from its end on, never before. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "jobs/jobs.h"
 
 /* ---- fixed requests ---- */

@@ -15,7 +15,6 @@
  * that the last slot lacked, here a waiting job starts them at once, with the buffer, and waits for
  * their start. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "jobs/jobs.h"
 

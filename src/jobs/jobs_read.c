@@ -1,6 +1,5 @@
 /* jobs_read.c: a list of jobs as CSV, read and written; the nodes of a cluster. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -3,7 +3,6 @@
  * ends, and the moments from which a policy may change jobs again. Ties go to the job that came
  * first. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "jobs/jobs.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "lockstep/catalogue.h"
 
 enum { LINE_LIMIT = 16 << 20, CHUNK = 1 << 16, PROGRESS_MS = 1000 };

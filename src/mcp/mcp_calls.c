@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
-#include "base/text.h"
 #include "system/clock.h"
 #include "system/process.h"
 

@@ -1,7 +1,6 @@
 /* measured_exports.c: files of one kind or another as hits: JSON documents and lines, CSV exports,
  * event files, and logs by their lines. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

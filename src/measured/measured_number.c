@@ -1,6 +1,5 @@
 /* measured_number.c: what a person says of a run: numbers with units, "7.2 s, 73 GiB reserved". */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
  * first steps, which compile and fill caches, are left out of medians, and medians do not bend with
  * the few that save or evaluate. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,7 +14,6 @@
 
 #include "base/sort.h"
 #include "base/stats.h"
-#include "base/vec.h"
 
 enum { KNOTS = 16, TRIALS = 20000 };
 /* P95 and P99 lie between two that are close. Beyond the last, steps exceed by up to twice its

@@ -17,7 +17,6 @@
  * sum of their variances less that of the mean; averaged over a period of K steps that is (K-1)/2
  * steps, and (K-1)(2K-1)/6 times skew. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "base/sort.h"

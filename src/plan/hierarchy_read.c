@@ -1,7 +1,6 @@
 /* hierarchy_read.c: a tree of links as a list of its nodes: what each sends to its parent, and what
  * its clients train. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/intern.h"
 #include "base/text.h"

@@ -14,7 +14,6 @@
 #include "base/sort.h"
 #include "model/layout/job.h"
 #include "launch/emit/emit.h"
-#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 #include "plan/plan.h"
 

@@ -18,7 +18,6 @@
 #include "base/check.h"
 #include "base/stats.h"
 #include "step/step.h"
-#include "base/units.h"
 #include "model/build/build.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"

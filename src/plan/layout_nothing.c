@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "plan/plan.h"
 #include "step/step.h"
 

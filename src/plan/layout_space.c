@@ -26,11 +26,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/check.h"
 #include "base/text.h"
 #include "launch/emit/emit.h"
 #include "model/layout/job.h"
-#include "model/layout/sizes.h"
 #include "model/layout/schedule.h"
 #include "plan/layout_space.h"
 #include "step/step.h"

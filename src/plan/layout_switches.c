@@ -1,8 +1,6 @@
 /* layout_switches.c: the switches that a search combines with a core, and the job of a layout. */
 #include <string.h>
 
-#include "base/check.h"
-#include "base/text.h"
 #include "model/layout/job.h"
 #include "model/layout/sizes.h"
 #include "model/layout/schedule.h"

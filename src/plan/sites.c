@@ -9,7 +9,6 @@
  * piece passes all of them (cost/topology). */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "plan/plan.h"
 #include "cost/topology/topology.h"

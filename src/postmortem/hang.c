@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/noun.h"
 #include "base/sort.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/noun.h"
 #include "base/text.h"
 #include "oom/oom.h"
 #include "postmortem/postmortem.h"

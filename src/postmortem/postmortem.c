@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "base/sort.h"
-#include "base/text.h"
 #include "oom/oom.h"
 #include "pickle/pickle.h"
 #include "io/stream.h"

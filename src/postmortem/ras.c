@@ -4,10 +4,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/noun.h"
 #include "base/text.h"
 #include "postmortem/postmortem.h"
 

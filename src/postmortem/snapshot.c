@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/noun.h"
 #include "base/sort.h"
 #include "postmortem/postmortem.h"
 

@@ -4,7 +4,6 @@
 #include "predict/predict_internal.h"
 
 #include "step/step.h"
-#include "base/text.h"
 
 #include <string.h>
 

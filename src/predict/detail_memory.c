@@ -3,8 +3,6 @@
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
-#include <math.h>
-
 #include "base/text.h"
 #include "base/units.h"
 #include "base/noun.h"

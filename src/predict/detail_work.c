@@ -4,7 +4,6 @@
 #include "predict/predict_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "step/step.h"

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "base/check.h"
 #include "base/sort.h"
 #include "base/text.h"
 #include "base/units.h"

@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "model/layout/sizes.h"
 #include "predict/predict_internal.h"
 
 /* ---- options, with numbers of the job ---- */

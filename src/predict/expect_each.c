@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/check.h"
 #include "predict/predict_internal.h"
 #include "system/parallel.h"
 

@@ -3,7 +3,6 @@
  * networks that only pass over the sequences fit. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/noun.h"

@@ -1,6 +1,5 @@
 /* post_rows.c: packing of a step's sequences into training rows. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/sort.h"

@@ -2,7 +2,6 @@
  * changes that would make it fit. */
 #include "lockstep/predict.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -11,9 +10,6 @@
 #include "step/noisy.h"
 #include "step/step.h"
 #include "predict/predict.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "launch/emit/emit.h"
 #include "model/layout/schedule.h"
 #include "model/layout/sizes.h"
 

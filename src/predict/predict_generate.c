@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include "system/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "cost/calibration/calibration.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 

@@ -1,7 +1,6 @@
 /* predict_pack.c: predictions as bytes and back: the struct, then the targets of its pointers, in a
  * fixed order. Only between processes of one program: numbers are in memory format. */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -18,7 +18,6 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "base/noun.h"
 #include "base/text.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"

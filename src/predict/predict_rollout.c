@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
-#include "launch/read.h"
 
 enum { ROLLOUT_TEXT = 1024 };
 

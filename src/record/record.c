@@ -12,6 +12,7 @@
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "system/listing.h"
 #include "base/noun.h"
 #include "base/sort.h"
 #include "trace/read/read.h"
@@ -201,8 +202,10 @@ static lk_status describe_process(struct record_work *work, const char *path,
 	                                         : lk_oom(err);
 }
 
-static lk_status add_recorded_process(void *context, const char *path, lk_error *err) {
+static lk_status add_recorded_process(void *context, const char *path, const char *name,
+                                      lk_error *err) {
 	struct record_work *work = context;
+	if (*name == '.') return LK_OK; /* it could not begin */
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	struct stat info;
@@ -367,7 +370,7 @@ static lk_status sum_up_recordings(struct record_work *work, const lk_record_req
 		status = lk_record_find_escapes(&work->scratch, work->folder, &work->arena, err);
 	lk_record_scratch_remove(&work->scratch);
 	LK_TRY(status);
-	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
+	LK_TRY(lk_listing_visit(work->folder, LK_RECORDING_ENDING, add_recorded_process, work, err));
 	LK_TRY(lk_record_count_unbegun(work->folder, &work->unbegun, err));
 	lk_sort(work->processes.at, work->processes.count, sizeof *work->processes.at,
 	        compare_processes);

@@ -72,10 +72,6 @@ lk_status lk_record_set(lk_record_settings *out, const char *name, const char *v
 
 /* ---- record_steps.c ---- */
 
-typedef lk_status lk_record_visitor(void *context, const char *path, lk_error *err);
-/* Visit the recordings of a folder until one fails. */
-lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
-                          lk_error *err);
 /* The number of processes that could not begin their recording: it kept its hidden name. */
 lk_status lk_record_count_unbegun(const char *folder, int *out, lk_error *err);
 /* Load one recording without those of forked processes, and its steps. `*out` false: it is still

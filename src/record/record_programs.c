@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "record/record.h"
-#include "io/stream.h"
 #include "base/text.h"
 
 /* ---- whose program ---- */

@@ -20,7 +20,6 @@
 #include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"
-#include "base/text.h"
 #include "options/number_words.h"
 
 /* ---- lockstep's libraries ---- */

@@ -1,7 +1,6 @@
 /* record_steps.c: the recordings of a folder, during and after the run: their list, and the number
  * of their steps. */
 #include <math.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +8,6 @@
 #include "system/listing.h"
 #include "base/check.h"
 #include "base/stats.h"
-#include "base/text.h"
-
-lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
-                          lk_error *err) {
-	lk_listing listing;
-	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
-	lk_status status = LK_OK;
-	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (listing.names[i][0] == '.') continue;
-		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
-		status = visit_one(context, path, err);
-	}
-	lk_listing_free(&listing);
-	return status;
-}
 
 lk_status lk_record_count_unbegun(const char *folder, int *out, lk_error *err) {
 	lk_listing listing;
@@ -103,8 +86,9 @@ static bool are_sure(const lk_recorded_run *run, const lk_recorded_steps *steps)
 	return 2 * (*lk_last(&steps->begin) - steps->begin.at[0]) >= now;
 }
 
-static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
+static lk_status keep_most_steps(void *context, const char *path, const char *name, lk_error *err) {
 	struct so_far *most = context;
+	if (*name == '.') return LK_OK;
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
@@ -130,7 +114,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
 	struct so_far most = {.rank = rank, .forked = true};
 	lk_error ignored;
-	lk_record_visit(folder, keep_most_steps, &most, &ignored);
+	lk_listing_visit(folder, LK_RECORDING_ENDING, keep_most_steps, &most, &ignored);
 	*step_s = most.step_s;
 	return most.steps;
 }

@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "io/csv.h"
-#include "base/text.h"
 #include "base/sort.h"
 #include "rent/rent.h"
 

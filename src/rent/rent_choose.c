@@ -4,7 +4,6 @@
  * none, they differ in how much they train within deadline and budget. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -12,7 +12,6 @@
  * unless raised. Not checked: 1,000 more every 10 s. */
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/noun.h"

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "rent/rent.h"
 
 static lk_status offers_read_list(const lk_machines_request *request, const lk_mains *mains,

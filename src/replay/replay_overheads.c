@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/check.h"
 #include "replay/replay.h"
 
 static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, uint32_t end,

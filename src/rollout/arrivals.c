@@ -3,7 +3,6 @@
 #include "rollout/rollout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/stats.h"

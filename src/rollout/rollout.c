@@ -2,9 +2,6 @@
 #include "rollout/rollout.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#include "base/check.h"
 
 /* Find where the sequences of each prompt begin, and their end. Returns the number of prompts. */
 static size_t find_prompts(const lk_sequence *sequences, size_t count, size_t *begin) {

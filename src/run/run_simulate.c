@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "base/stats.h"
 #include "run/run.h"
 #include "system/parallel.h"

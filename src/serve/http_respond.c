@@ -2,7 +2,6 @@
 #include "serve/http.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define TAKING_S 60.0
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "base/check.h"
 #include "system/memory.h"
 

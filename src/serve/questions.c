@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "system/memory.h"
 #include "verbs/verbs.h"
 
 /* Whether the answer is the document that the page shows. */

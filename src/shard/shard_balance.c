@@ -18,7 +18,6 @@
  * when nothing improves. A rank's bundles are ordered by their time forward: those that can be
  * exchanged for a given bundle are contiguous. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -1,7 +1,6 @@
 /* shard_pack.c: places pieces by memory alone, as a last resort: largest first, each to the rank
  * that it fills most; if that fails, tries every placement in turn, equally filled ranks only
  * once. */
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/sort.h"

@@ -7,7 +7,6 @@
  * leave some room. Those with the least likely step are tried first: the longer the pieces, the
  * less even ranks become. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/sort.h"

@@ -1,7 +1,6 @@
 /* shard_refine.c: improves a placement: splits the table that the slowest rank waits for while the
  * step gets shorter; tables that are cheap to split fill ranks up evenly. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -7,8 +7,6 @@
  * rates are looked up by set. */
 #include "sim/engine.h"
 
-#include <string.h>
-
 enum {
 	LOOK = 32, /* checks for a stop and for the bound once in this many moments */
 };

@@ -10,7 +10,6 @@
  * its waves, dependencies and memory traffic. So the slowdown of each by the mean of that traffic
  * is computed, and the folded one is slowed as much. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/sim_internal.h"
 #include "base/check.h"

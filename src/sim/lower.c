@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* 46 days in picoseconds: sums below it stay far from the end of int64_t. */
 #define MOST_PS      4e18

@@ -1,6 +1,5 @@
 /* sim.c: set up a simulation, run the requested engine, and check that every operation ran. */
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* stalls_against.c: compares the files of two runs: of recordings, or of Darshan's logs. A file is
  * identified by its path. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -10,7 +10,6 @@
  * buckets of B bytes make it ceil(bytes / B). Hidden time stays hidden: the exposed time changes by
  * the change of the transfer, not below 0. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "stalls/stalls.h"

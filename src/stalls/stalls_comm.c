@@ -10,7 +10,6 @@
  * then transfer of the one before. So if all members of a collective come from the same previous
  * one, a rank waits for the own code of the slowest member since then, less its own; no clock is
  * needed for that. Otherwise it waits for the last arrival on the common clock. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,6 @@
 #include "stalls/stalls.h"
 #include "step/traced.h"
 #include "base/check.h"
-#include "base/stats.h"
 #include "base/sort.h"
 
 struct sorter {

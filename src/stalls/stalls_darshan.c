@@ -1,7 +1,6 @@
 /* stalls_darshan.c: reads the output of `darshan-parser`: lines of module, rank, record, counter,
  * value, file, mount point and file system, separated by tabs; -1 means no value. Files of the
  * modules POSIX and STDIO are read (darshan-runtime's counters). */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "base/stats.h"
 #include "stalls/stalls.h"
 
 lk_estimate lk_estimate_of(const double *x, int count) {

@@ -7,7 +7,6 @@
  * calls recorded together all count in the class of their mean. */
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

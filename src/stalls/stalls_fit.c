@@ -16,7 +16,6 @@
  * studentised bootstrap over cycles: a bootstrap of parts that were clipped at 0 would not hold
  * them. A cycle with one run far from the others is left out. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

@@ -2,7 +2,6 @@
  * have a folder per class, and a file per sample: folders are taken at the greatest depth at which
  * there are few. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

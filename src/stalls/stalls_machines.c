@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "lockstep/predict.h"
 #include "rent/rent.h"
 #include "stalls/stalls.h"

@@ -5,7 +5,6 @@
  * its cause, as does what other ranks take longer (imbalance); the table of marks has it.
  * Preparation by the step's own thread may lie in a mark that also holds its reads: so marks
  * together take at most what compute has. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

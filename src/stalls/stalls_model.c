@@ -5,7 +5,6 @@
 
 #include "base/arena.h"
 #include "stalls/stalls.h"
-#include "base/check.h"
 #include "system/parallel.h"
 
 enum { LONGEST_CHANGE = 160 };

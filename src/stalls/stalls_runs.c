@@ -18,7 +18,6 @@
 #include "record/record.h"
 #include "stalls/stalls.h"
 #include "base/text.h"
-#include "io/embedded.h"
 
 static const double LIMIT_FACTOR = 10, LIMIT_MORE_S = 60;
 

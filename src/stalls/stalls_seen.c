@@ -34,7 +34,12 @@ struct seen_file {
 	double bytes;
 };
 
+struct viewer;
+typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
+                       const lk_recorded_steps *steps, lk_error *err);
+
 struct viewer {
+	look *look;
 	int warmup, count; /* steps: left out at the beginning; analysed, at most */
 	lk_stalls_seen *out;
 	lk_disk_uses disks;
@@ -50,16 +55,15 @@ struct viewer {
 	const char *tier; /* of the last file */
 };
 
-typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
-                       const lk_recorded_steps *steps, lk_error *err);
-
 /* Recordings of forked processes are read with their parent's. */
 static bool is_root_recording(const char *name) {
 	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
 }
 
-static lk_status look_at_recording(struct viewer *viewer, const char *path, look *one,
+static lk_status look_at_recording(void *context, const char *path, const char *name,
                                    lk_error *err) {
+	struct viewer *viewer = context;
+	if (!is_root_recording(name)) return LK_OK;
 	lk_recorded_run run;
 	lk_recorded_steps steps = {.calls = 0};
 	lk_error unreadable = {0};
@@ -68,7 +72,7 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 	lk_status status = lk_recorded_load(path, NULL, texts, &run, &unreadable);
 	if (status == LK_OK) {
 		status = lk_recorded_find_steps(&run, &steps, err);
-		if (status == LK_OK) status = one(viewer, path, &run, &steps, err);
+		if (status == LK_OK) status = viewer->look(viewer, path, &run, &steps, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	} else if (status == LK_ERR_INPUT) {
@@ -82,17 +86,8 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 
 static lk_status look_at_all_recordings(struct viewer *viewer, const char *folder, look *one,
                                         lk_error *err) {
-	lk_listing listing;
-	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
-	lk_status status = LK_OK;
-	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (!is_root_recording(listing.names[i])) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
-		status = look_at_recording(viewer, path, one, err);
-	}
-	lk_listing_free(&listing);
-	return status;
+	viewer->look = one;
+	return lk_listing_visit(folder, LK_RECORDING_ENDING, look_at_recording, viewer, err);
 }
 
 lk_status lk_stalls_check_recording(const char *path, lk_error *err) {

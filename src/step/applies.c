@@ -11,126 +11,51 @@
 
 /* ---- what a job lacks ---- */
 
-static bool lacks_experts(const lk_job *job) {
-	return job->model.experts == 0;
-}
-static bool lacks_divided_experts(const lk_job *job) {
-	return job->model.experts > 0 && job->ep == 1;
-}
-static bool lacks_pairs(const lk_job *job) {
-	return job->model.experts > 0 && job->expert_overlap == LK_ON && !lk_job_pairs(job);
-}
-static bool lacks_paired_weights(const lk_job *job) {
-	return job->delay_weights && !lk_job_pairs(job);
-}
-static bool lacks_tensor_ranks(const lk_job *job) {
-	return job->tp == 1;
-}
-static bool lacks_context_ranks(const lk_job *job) {
-	return job->cp == 1;
-}
-static bool lacks_stages(const lk_job *job) {
-	return job->pp == 1;
-}
-static bool lacks_chunks(const lk_job *job) {
-	return job->vp == 1;
-}
-static bool lacks_bubbles(const lk_job *job) {
-	return job->pp == 1 && job->schedule >= LK_SCHED_ZB_H1; /* what is made to fill them */
-}
-static bool lacks_replicas(const lk_job *job) {
-	return lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1;
-}
-static bool lacks_shards(const lk_job *job) {
-	return job->sharding == LK_SHARD_NONE;
-}
-static bool reduces_by_layer(const lk_job *job) {
-	return job->sharding >= LK_SHARD_ZERO2;
-}
-static bool reduces_at_the_end(const lk_job *job) {
-	return job->overlap_grad_reduce == LK_OFF;
-}
-static bool lacks_moments(const lk_job *job) {
-	return lk_optimizer_of(job)->moments == 0;
-}
-static bool keeps_wide_weights(const lk_job *job) {
-	return job->dtype_said && !lk_job_sixteen_bit(job);
-}
-static bool lacks_newton_schulz(const lk_job *job) {
-	return job->optimizer != LK_OPT_MUON;
-}
-static bool lacks_adapters(const lk_job *job) {
-	return job->task != LK_TASK_LORA;
-}
-static bool lacks_attention(const lk_job *job) {
-	return job->model.network == LK_NET_CONV;
-}
-static bool adds_positions(const lk_job *job) {
-	return job->model.relative_rows > 0;
-}
-static bool has_pairs(const lk_job *job) {
-	return job->model.tower.apart;
-}
-static bool has_own_code(const lk_job *job) {
-	return !lk_job_runs_as_written(job);
-}
-static bool lacks_vocabulary(const lk_job *job) {
-	return job->model.vocab == 0 || !job->model.lm_head;
-}
-static bool lacks_texts(const lk_job *job) {
-	return job->model.vocab == 0;
-}
-static bool lacks_releases(const lk_job *job) {
-	return !lk_stack_has_releases(job->profile);
-}
-static bool lacks_other_gpus(const lk_job *job) {
-	return job->gpus == 1;
-}
-static bool lacks_caching(const lk_job *job) {
-	return lk_job_like_megatron(job) || lk_job_tokens(job) == 0;
-}
-static bool lacks_window(const lk_job *job) {
-	return job->model.window == 0 || job->model.window >= job->seq;
-}
-static bool lacks_fp8(const lk_job *job) {
-	return job->dtype != LK_FP8 && job->dtype != LK_MXFP8;
-}
-static bool lacks_recipes(const lk_job *job) {
-	return job->dtype != LK_FP8;
-}
-static bool lacks_narrow_products(const lk_job *job) {
-	return job->dtype < LK_FP8;
-}
-static bool lacks_narrow_weights(const lk_job *job) {
-	return !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3;
-}
-static bool lacks_dispatcher_sms(const lk_job *job) {
-	return job->dispatcher != LK_DISPATCH_NODE;
-}
-static bool lacks_decoder(const lk_job *job) {
-	return job->model.network != LK_NET_ENCDEC;
-}
-static bool lacks_latent(const lk_job *job) {
-	return job->model.attention != LK_ATTN_MLA;
-}
-static bool lacks_tower(const lk_job *job) {
-	return job->model.tower.layers == 0;
-}
-static bool lacks_trained_tower(const lk_job *job) {
-	return job->task == LK_TASK_LORA;
-}
-static bool lacks_sizes(const lk_job *job) {
-	return !job->model.tower.any_size;
-}
-static bool lacks_delta_nets(const lk_job *job) {
-	return !(lk_model_mixers(&job->model) & LK_MIXER_DELTA);
-}
-static bool lacks_indexer(const lk_job *job) {
-	return job->model.index_heads == 0;
-}
-static bool lacks_deferral(const lk_job *job) {
-	return job->defer_head_gradient != LK_ON;
-}
+#define STATE(name, holds)                \
+	static bool name(const lk_job *job) { \
+		return holds;                     \
+	}
+
+STATE(lacks_experts, job->model.experts == 0)
+STATE(lacks_divided_experts, job->model.experts > 0 && job->ep == 1)
+STATE(lacks_pairs, job->model.experts > 0 && job->expert_overlap == LK_ON && !lk_job_pairs(job))
+STATE(lacks_paired_weights, job->delay_weights && !lk_job_pairs(job))
+STATE(lacks_tensor_ranks, job->tp == 1)
+STATE(lacks_context_ranks, job->cp == 1)
+STATE(lacks_stages, job->pp == 1)
+STATE(lacks_chunks, job->vp == 1)
+STATE(lacks_bubbles, job->pp == 1 && job->schedule >= LK_SCHED_ZB_H1) /* made to fill them */
+STATE(lacks_replicas, lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1)
+STATE(lacks_shards, job->sharding == LK_SHARD_NONE)
+STATE(reduces_by_layer, job->sharding >= LK_SHARD_ZERO2)
+STATE(reduces_at_the_end, job->overlap_grad_reduce == LK_OFF)
+STATE(lacks_moments, lk_optimizer_of(job)->moments == 0)
+STATE(keeps_wide_weights, job->dtype_said && !lk_job_sixteen_bit(job))
+STATE(lacks_newton_schulz, job->optimizer != LK_OPT_MUON)
+STATE(lacks_adapters, job->task != LK_TASK_LORA)
+STATE(lacks_attention, job->model.network == LK_NET_CONV)
+STATE(adds_positions, job->model.relative_rows > 0)
+STATE(has_pairs, job->model.tower.apart)
+STATE(has_own_code, !lk_job_runs_as_written(job))
+STATE(lacks_vocabulary, job->model.vocab == 0 || !job->model.lm_head)
+STATE(lacks_texts, job->model.vocab == 0)
+STATE(lacks_releases, !lk_stack_has_releases(job->profile))
+STATE(lacks_other_gpus, job->gpus == 1)
+STATE(lacks_caching, lk_job_like_megatron(job) || lk_job_tokens(job) == 0)
+STATE(lacks_window, job->model.window == 0 || job->model.window >= job->seq)
+STATE(lacks_fp8, job->dtype != LK_FP8 && job->dtype != LK_MXFP8)
+STATE(lacks_recipes, job->dtype != LK_FP8)
+STATE(lacks_narrow_products, job->dtype < LK_FP8)
+STATE(lacks_narrow_weights, !lk_job_like_megatron(job) || job->sharding == LK_SHARD_ZERO3)
+STATE(lacks_dispatcher_sms, job->dispatcher != LK_DISPATCH_NODE)
+STATE(lacks_decoder, job->model.network != LK_NET_ENCDEC)
+STATE(lacks_latent, job->model.attention != LK_ATTN_MLA)
+STATE(lacks_tower, job->model.tower.layers == 0)
+STATE(lacks_trained_tower, job->task == LK_TASK_LORA)
+STATE(lacks_sizes, !job->model.tower.any_size)
+STATE(lacks_delta_nets, !(lk_model_mixers(&job->model) & LK_MIXER_DELTA))
+STATE(lacks_indexer, job->model.index_heads == 0)
+STATE(lacks_deferral, job->defer_head_gradient != LK_ON)
 
 /* Applies if only dense MLPs are recomputed: with other modules, an assumption names those without
  * effect. */

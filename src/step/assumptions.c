@@ -7,7 +7,6 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "base/noun.h"
-#include "cost/cost.h"
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
 #include "model/layout/sizes.h"

@@ -2,7 +2,6 @@
 #include "base/arena.h"
 #include "step/traced.h"
 
-#include <string.h>
 #include "base/intervals.h"
 #include "base/check.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "rollout/rollout.h"
 #include "step/step.h"
 

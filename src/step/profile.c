@@ -3,10 +3,6 @@
  * (model/layout/job_stack.c). No number belongs to a stack. */
 #include "step/step.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/check.h"
 #include "base/text.h"
 #include "model/build/build.h"
 

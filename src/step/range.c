@@ -15,7 +15,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include "cost/calibration/calibration.h"
 
 char *lk_range_class(lk_arena *arena, const char *of, bool experts) {

@@ -2,10 +2,8 @@
  * host, the row `scaled,all` of a calibration. They apply to all jobs, after the constants of their
  * software. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/arena.h"
-#include "base/text.h"
 #include "io/stream.h"
 #include "step/step.h"
 

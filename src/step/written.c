@@ -5,7 +5,6 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "launch/emit/emit.h"
 #include "step/step.h"
 

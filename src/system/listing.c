@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sort.h"
@@ -52,4 +54,18 @@ lk_status lk_listing_read(const char *folder, const char *ending, lk_listing *ou
 void lk_listing_free(lk_listing *listing) {
 	lk_arena_free(&listing->arena);
 	*listing = (lk_listing){.arena = LK_ARENA_INIT};
+}
+
+lk_status lk_listing_visit(const char *folder, const char *ending, lk_listing_visitor *visit,
+                           void *context, lk_error *err) {
+	lk_listing listing;
+	LK_TRY(lk_listing_read(folder, ending, &listing, err));
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
+		char path[PATH_MAX + NAME_MAX + 2];
+		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
+		status = visit(context, path, listing.names[i], err);
+	}
+	lk_listing_free(&listing);
+	return status;
 }

@@ -17,4 +17,10 @@ typedef struct lk_listing {
 lk_status lk_listing_read(const char *folder, const char *ending, lk_listing *out, lk_error *err);
 void lk_listing_free(lk_listing *listing);
 
+/* Visit what has such a name, until a visit fails: its path, and the name within it. */
+typedef lk_status lk_listing_visitor(void *context, const char *path, const char *name,
+                                     lk_error *err);
+lk_status lk_listing_visit(const char *folder, const char *ending, lk_listing_visitor *visit,
+                           void *context, lk_error *err);
+
 #endif

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "system/context.h"
 #include "system/stop.h"

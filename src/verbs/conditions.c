@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/check.h"
 #include "base/text.h"
 #include "io/json.h"
 #include "system/memory.h"

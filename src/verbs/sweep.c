@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "system/memory.h"
 
 lk_status lk_combinations_open(lk_combinations *all, size_t count, lk_error *err) {
 	LK_ASSERT(count > 0);

@@ -20,7 +20,6 @@
 #include "base/arena.h"
 #include "step/step.h"
 #include "whatif/whatif.h"
-#include "base/text.h"
 #include "base/units.h"
 
 /* ---- the models on a site ---- */

@@ -197,7 +197,8 @@ static char *listing(const lk_graph *graph) {
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	lk_graph_print(graph, out);
+	lk_error err = {0};
+	ok(lk_graph_put(graph, out, &err), &err);
 	fclose(out);
 	return text;
 }

@@ -343,29 +343,6 @@ static void test_round_trip(void **state) {
 	}
 }
 
-static void test_print(void **state) {
-	(void)state;
-	for (uint64_t seed = 1; seed <= 20; seed++) {
-		lk_graph *graph = random_graph(seed);
-		char *text = NULL;
-		size_t size = 0, lines = 0,
-			   least = graph->ops.count + graph->blocks.count + graph->programs.count;
-		FILE *out = open_memstream(&text, &size);
-		lk_graph_print(graph, out);
-		fclose(out);
-		for (size_t i = 0; i < size; i++) {
-			lines += text[i] == '\n';
-			assert_true(text[i] == '\n' || (unsigned char)text[i] >= 0x20); /* names are escaped */
-		}
-		for (size_t s = 0; s < graph->programs.count; s++)
-			least += graph->programs.at[s].calls.count;
-		assert_true(lines > least);
-		assert_non_null(strstr(text, "receive"));
-		free(text);
-		lk_graph_free(graph);
-	}
-}
-
 /* ---- planted faults ---- */
 
 /* Two stages; blocks: 0 compute (4 operations), 1 send, 2 receive, 3 norm, 4 take, 5 give, 6
@@ -840,11 +817,10 @@ static void test_cut_files(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_print),
-		cmocka_unit_test(test_faults),      cmocka_unit_test(test_slack),
-		cmocka_unit_test(test_large),       cmocka_unit_test(test_small_file),
-		cmocka_unit_test(test_traced_file), cmocka_unit_test(test_wrong_files),
-		cmocka_unit_test(test_cut_files),
+		cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_slack),       cmocka_unit_test(test_large),
+		cmocka_unit_test(test_small_file),  cmocka_unit_test(test_traced_file),
+		cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_cut_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* test_traces.c: many ranks of one run. Synthetic captures with known clocks and known faults: what
- * was put in must be found. On the eight measured ranks of DLRM the rule of barriers must predict
- * every end within 15 us. */
+ * was put in must be found. The clocks of the eight measured ranks of DLRM agree within 15 us. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -638,8 +637,6 @@ static void test_hostile(void **state) {
 	lk_traces *traces = NULL;
 	assert_ok(lk_traces_make(captures, 20, &traces, &err));
 	check_whole(traces);
-	lk_barrier_error barrier;
-	assert_ok(lk_traces_barrier_error(traces, &barrier, &err));
 	lk_traces_free(traces);
 }
 
@@ -794,12 +791,6 @@ static void test_dlrm(void **state) {
 	              traces->anchors, traces->residual_ns * 1e-3, traces->residual_max_ns * 1e-3,
 	              traces->skew_ns * 1e-3);
 	assert_true(traces->skew_ns < 15e3); /* one host: the clocks agree already */
-	lk_barrier_error b;
-	assert_ok(lk_traces_barrier_error(traces, &b, &err));
-	print_message("rule of barriers: %u ends, error %.1f us (median), %.1f us (most, rank %u)\n",
-	              b.ends, b.median_ns * 1e-3, b.max_ns * 1e-3, b.worst_capture);
-	assert_int_equal(b.ends, 64);
-	assert_true(b.max_ns < 15e3);
 	lk_traces_free(traces);
 }
 

@@ -3,7 +3,6 @@
 #include "graph/edit/edit.h"
 #include "base/check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- copies ---- */

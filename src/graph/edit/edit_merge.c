@@ -10,7 +10,6 @@
 #include "base/check.h"
 
 #include <math.h>
-#include <string.h>
 
 struct merge {
 	bool (*may)(const lk_graph *, uint32_t op, const bool *mask);

@@ -8,7 +8,6 @@
 #include "base/check.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- which communication is data parallel ---- */

@@ -15,7 +15,6 @@
  * reduces and gathers in its passes as before: only the update of slices is taken from the program,
  * whose ends must be such collectives. */
 #include "base/arena.h"
-#include "base/check.h"
 #include "graph/edit/edit.h"
 
 #include <math.h>

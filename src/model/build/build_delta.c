@@ -4,7 +4,6 @@
  * recomputes the chunks' states. Kimi delta attention (ops/kda) has the same products; its decay,
  * one value per key channel, is in fp32. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 enum { DELTA_CHUNK = 64 };
 

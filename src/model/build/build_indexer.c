@@ -10,7 +10,6 @@
  * operations. The indexer learns from a loss of its own: its inputs get no gradient. It is whole on
  * every tensor-parallel rank. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 /* Queries, keys and weights of the indexer, and the chosen keys. */
 double lk_build_index_saved(const lk_builder *builder) {

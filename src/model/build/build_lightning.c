@@ -2,7 +2,6 @@
  * tokens: attention without softmax within a block, a d x d state per head between blocks: 2 B d +
  * 4 d d operations per token and head, 2.5 times that backward. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 enum { LIGHTNING_BLOCK = 256 };
 

@@ -6,7 +6,6 @@
  * blocks fetch as many bytes as they use: the order of layers does not matter, as with gathered
  * weights. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 static void offload_copy(lk_builder *builder, unsigned stream, const char *name, double bytes,
                          bool after_compute) {

@@ -10,7 +10,6 @@
  *
  * No split over tensor- or context-parallel ranks: the job refuses both. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 static void rwkv_memory(lk_builder *builder, const char *name, double columns) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, name, builder->bytes * builder->tokens * columns);

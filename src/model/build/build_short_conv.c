@@ -3,7 +3,6 @@
  * modeling_lfm2.py). The last tokens of each piece, which context parallelism would exchange, are
  * too few to count. */
 #include "model/build/build.h"
-#include "model/layout/job.h"
 
 /* Both gates and the value; the gated value, what comes out of the convolution, the gated output.
  */

@@ -2,7 +2,6 @@
  * transformers library: windows are cut out and put back, every second block after a shift; scores
  * and probabilities are separate tensors, with a bias per distance and head. */
 #include "model/build/build.h"
-#include "model/network/model.h"
 
 struct lk_window_sizes {
 	double pixels, width, inner, windows, tokens, heads; /* of all images; tokens of a window */

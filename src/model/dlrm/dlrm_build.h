@@ -5,12 +5,6 @@
 #include "graph/graph.h"
 #include "model/network/dlrm.h"
 
-/* A model after the sharding study of Lin et al. (arXiv 2404.12674, generate_random_dlrm_tasks):
- * 0.7 to 1.3 times 13 tables for each of `gpus`, bottom MLP 512-1024-256-128, top MLP
- * 1024-512-256-1; rows and pooling drawn over the ranges of the public tables; every second seed
- * heavy ones (20 lookups of a table on average or more). Same seed, same model. */
-lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out, lk_error *err);
-
 /* What a hybrid-parallel job is: tables dealt out over the ranks, MLPs copied. */
 typedef struct lk_dlrm_job {
 	double batch; /* over all ranks */

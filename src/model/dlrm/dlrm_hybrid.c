@@ -10,10 +10,6 @@
  * Indices are those of the next batch. The bottom MLP overlaps with the exchange of sums, its
  * backward with that of their gradients; the reduction of the MLPs' gradients overlaps with the
  * lookups' backward, which updates the rows in the same kernel. */
-#include <math.h>
-
-#include "base/arena.h"
-#include "base/stats.h"
 #include "model/dlrm/dlrm_build.h"
 
 enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };
@@ -250,37 +246,4 @@ lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph 
 	if (status == LK_OK) *out = h.graph;
 	else lk_graph_free(h.graph);
 	return status;
-}
-
-/* ---- random models ---- */
-
-lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out, lk_error *err) {
-	static const double bottom[] = {512, 1024, 256, 128}, top[] = {0, 1024, 512, 256, 1};
-	uint64_t key = lk_hash64(seed);
-	int count = (int)lround(13 * gpus * (0.7 + 0.6 * lk_uniform(key, 0)));
-	lk_dlrm_tables *kinds = LK_ARRAY(arena, lk_dlrm_tables, count);
-	if (!kinds) return lk_oom(err);
-	*out = (lk_dlrm){.bottom_widths = 4,
-	                 .top_widths = 5,
-	                 .dim = 128,
-	                 .kinds = kinds,
-	                 .kind_count = count,
-	                 .tables = count,
-	                 .interaction = LK_DLRM_DOT,
-	                 .loss = LK_DLRM_BCE,
-	                 .optimizer = LK_DLRM_SGD};
-	for (int i = 0; i < 4; i++) out->bottom[i] = bottom[i];
-	for (int i = 1; i < 5; i++) out->top[i] = top[i];
-	for (int i = 0; i < count; i++) {
-		uint64_t at = 3 * (uint64_t)i + 1;
-		/* rows log-uniform from 100 to 10 million; pooling log-normal, 20 and more for heavy
-		 * tables */
-		double pooling = seed % 2 ? 20 * exp(0.5 * fabs(lk_normal(key, at + 1)))
-		                          : exp(1.2 + 1.1 * lk_normal(key, at + 1));
-		kinds[i] = (lk_dlrm_tables){1, floor(pow(10, 2 + 5 * lk_uniform(key, at))),
-		                            fmin(fmax(round(pooling), 1), 200)};
-	}
-	out->top[0] = out->dim + lk_dlrm_pairs(out);
-	snprintf(out->name, sizeof out->name, "dlrm-random-%llu", (unsigned long long)seed);
-	return LK_OK;
 }

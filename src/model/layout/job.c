@@ -26,7 +26,6 @@
  *              Megatron-Bridge and MLPerf. Not for a launch line, which states everything.
  * Completing a completed job changes nothing. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include "base/text.h"
 #include "base/units.h"

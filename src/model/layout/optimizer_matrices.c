@@ -3,7 +3,6 @@
 #include "model/layout/sizes.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/check.h"
 #include "base/sort.h"

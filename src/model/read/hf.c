@@ -2,8 +2,6 @@
  * model, fills the fields of lk_model by the family's table of keys (data/families), lets the
  * family derive the rest, and checks the result. Every error names file, line and column. */
 #include <ctype.h>
-#include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

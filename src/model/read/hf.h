@@ -226,6 +226,9 @@ lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, i
 lk_status lk_hf_order(const lk_hf_config *config, const lk_layer *layers, int count,
                       lk_model *model, lk_error *err);
 
+/* Refuse a decoder whose heads or MLPs are not the encoder's. */
+lk_status lk_hf_equal_stacks(const lk_hf_config *config, const lk_model *model, lk_error *err);
+
 /* Read layer_types: which layers attend through a window. Fills window and full_every, or the order
  * if the layers do not repeat. Unknown kinds are errors, or full attention if read on purpose. */
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err);

@@ -1,21 +1,11 @@
 /* hf_audio.c: derivations of configs with audio input. */
 #include "model/read/hf.h"
 
-#include <limits.h>
-#include <string.h>
-
 /* Two convolutions of frames; the second halves their number. Positions of both stacks are tables;
  * keys have no bias. */
 lk_status lk_hf_finish_whisper(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int heads = model->heads, width = model->ffn;
 	lk_audio *audio = &model->audio;
-	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
-	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
-	if (heads != model->heads || width != model->ffn) {
-		lk_hf_fail(config, NULL, err, "stacks of %d and %d heads, of widths %d and %d",
-		           model->heads, heads, model->ffn, width);
-		return lk_hint(err, "encoders and decoders of different shapes are not modelled");
-	}
+	LK_TRY(lk_hf_equal_stacks(config, model, err));
 	double second = (double)model->decoder_context * model->hidden;
 	if (second > 1 << 24)
 		return lk_hf_fail(config, NULL, err, "a table of positions of %g numbers", second);

@@ -8,7 +8,6 @@
 #include "base/noun.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* Keys that most classes share. */
 

@@ -3,7 +3,6 @@
 #include "model/read/hf.h"
 #include "base/noun.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,11 +84,22 @@ lk_status lk_hf_finish_electra(const lk_hf_config *config, lk_model *model, lk_e
 	return lk_hf_heads(config, model, err);
 }
 
+lk_status lk_hf_equal_stacks(const lk_hf_config *config, const lk_model *model, lk_error *err) {
+	int heads = model->heads, width = model->ffn;
+	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
+	if (heads != model->heads || width != model->ffn) {
+		lk_hf_fail(config, NULL, err, "stacks of %d and %d heads, of widths %d and %d",
+		           model->heads, heads, model->ffn, width);
+		return lk_hint(err, "encoders and decoders of different shapes are not modelled");
+	}
+	return LK_OK;
+}
+
 /* bart, mbart, pegasus, m2m_100: both stacks differ only in their number of layers. BART's table of
  * positions has two rows for padding, and each stack has one, followed by a norm; pegasus and
  * m2m_100 use sines. All stacks but BART's end with a norm. */
 lk_status lk_hf_finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	int heads = model->heads, width = model->ffn;
 	bool first = model->final_norm, sines = !model->embed_norm, sums = first, last = first,
 		 embedded = !sines;
 	LK_TRY(lk_hf_flag(config, "normalize_before", &sums, err));
@@ -100,13 +110,7 @@ lk_status lk_hf_finish_bart(const lk_hf_config *config, lk_model *model, lk_erro
 		                  "norms in other places than those of the type %s are "
 		                  "not modelled",
 		                  model->family);
-	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
-	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
-	if (heads != model->heads || width != model->ffn) {
-		lk_hf_fail(config, NULL, err, "stacks of %d and %d heads, of widths %d and %d",
-		           model->heads, heads, model->ffn, width);
-		return lk_hint(err, "encoders and decoders of different shapes are not modelled");
-	}
+	LK_TRY(lk_hf_equal_stacks(config, model, err));
 	if (model->context > 1 << 20)
 		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
 	model->no_positions = sines; /* not in attention: both kinds are added to the embedding */

@@ -2,12 +2,10 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "model/read/hf.h"
 
 void lk_hf_place(const lk_hf_config *config, const lk_value *value, char *out, size_t size) {

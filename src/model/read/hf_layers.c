@@ -34,16 +34,20 @@ static int kind_mixers(const char *kind, int linear, bool *window, bool *chunked
 	return strcmp(kind, "linear_attention") == 0 ? linear : 0;
 }
 
-lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, int linear,
-                            lk_model *model, lk_error *err) {
+static lk_status check_layer_types(const lk_hf_config *config, const lk_value *types,
+                                   const lk_model *model, lk_error *err) {
 	if (types->kind != LK_JSON_ARRAY)
 		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
-	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu %s for %d %s", types->count,
-		           lk_noun(types->count, "entry", "entries"), model->layers,
-		           lk_noun(model->layers, "layer", "layers"));
-		return lk_hint(err, "give one entry per layer");
-	}
+	if (types->count == (size_t)model->layers) return LK_OK;
+	lk_hf_fail(config, types, err, "layer_types has %zu %s for %d %s", types->count,
+	           lk_noun(types->count, "entry", "entries"), model->layers,
+	           lk_noun(model->layers, "layer", "layers"));
+	return lk_hint(err, "give one entry per layer");
+}
+
+lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, int linear,
+                            lk_model *model, lk_error *err) {
+	LK_TRY(check_layer_types(config, types, model, err));
 	lk_layer *layers = calloc(types->count + 1, sizeof *layers);
 	lk_status status = layers ? LK_OK : lk_oom(err);
 	for (int i = 0; status == LK_OK && i < model->layers; i++) {
@@ -101,14 +105,7 @@ static bool repeats(const lk_value *types, int every) {
 lk_status lk_hf_layer_types(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layer_types");
 	if (!types) return LK_OK;
-	if (types->kind != LK_JSON_ARRAY)
-		return lk_hf_wrong_kind(config, types, "layer_types", "a list of texts", err);
-	if (types->count != (size_t)model->layers) {
-		lk_hf_fail(config, types, err, "layer_types has %zu %s for %d %s", types->count,
-		           lk_noun(types->count, "entry", "entries"), model->layers,
-		           lk_noun(model->layers, "layer", "layers"));
-		return lk_hint(err, "give one entry per layer");
-	}
+	LK_TRY(check_layer_types(config, types, model, err));
 	int full, first;
 	LK_TRY(count_full(config, types, &full, &first, err));
 	if (full == model->layers) {

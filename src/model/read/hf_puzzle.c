@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/noun.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  * a config.json holds tokens, dropout, initialisation and generation settings. Anything else could
  * be an unknown part of the network. */
 #include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "graph/graph.h"
 #include "trace/align/align_internal.h"
 #include "base/check.h"
 
@@ -53,9 +52,7 @@ static bool group_room_for(struct table *table, size_t rows, size_t columns, siz
 
 static bool group_used(const lk_aligner *aligner, uint32_t match, bool weak) {
 	const lk_match *m = &aligner->traces->matches.at[match];
-	if (m->end - m->begin < 2 || (aligner->folds && match % aligner->folds == aligner->skip))
-		return false;
-	return weak || lk_all_wait(aligner->traces, m);
+	return m->end - m->begin >= 2 && (weak || lk_all_wait(aligner->traces, m));
 }
 
 /* Fill the cells by row (collective), and index them by column (member). */

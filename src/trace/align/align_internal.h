@@ -26,9 +26,8 @@ typedef struct lk_aligner {
 	const lk_traces *traces;
 	lk_clock_fit *fit; /* [captures] */
 	double *base;
-	LK_VEC(lk_tie) ties;  /* by group */
-	uint32_t *column_of;  /* [captures] scratch */
-	uint32_t skip, folds; /* leave out anchors numbered skip modulo folds; folds 0: none */
+	LK_VEC(lk_tie) ties; /* by group */
+	uint32_t *column_of; /* [captures] scratch */
 	lk_error *err;
 } lk_aligner;
 

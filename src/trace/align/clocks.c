@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "graph/graph.h"
 #include "trace/align/align_internal.h"
 
 /* Each capture states when its host started. Starts further apart than this are of different

@@ -2,7 +2,6 @@
  * name the group and its ranks at each kernel. Older ones have only the kernel's name: then kind
  * and size come from the annotation around the launch ("nccl:all_reduce", Input Dims), and calls on
  * one stream are assumed to be one group. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

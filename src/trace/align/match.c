@@ -2,7 +2,6 @@
  * compared with the one whose sequence of calls is most common; those that differ are reported. In
  * guessed groups, ranks whose ends do not keep step belong to different groups and are
  * separated. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

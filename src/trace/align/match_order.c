@@ -3,10 +3,8 @@
  * kinds or sizes differ. Steps repeat, so many offsets can agree equally well: then the right one
  * is where the ends of both differ by a steady amount. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
 #include "trace/align/traces.h"
 #include "base/check.h"
 

@@ -209,21 +209,6 @@ lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_li
  * first. */
 lk_status lk_traces_align(lk_traces *traces, lk_error *err);
 
-/* Error of the barrier rule: a collective ends on rank r at the latest arrival over all ranks + the
- * transfer. */
-typedef struct lk_barrier_error {
-	uint32_t ends; /* predicted ends, one per rank and collective */
-	uint32_t collectives;
-	double median_ns, max_ns; /* |predicted - measured| */
-	uint32_t worst_capture, worst_match;
-} lk_barrier_error;
-
-/* Measure the error of the barrier rule. Arrivals are kernel starts. The transfer is the median
- * over the *other* ranks, and the clocks are fitted without the predicted collective (of more than
- * 32, without its thirty-second part). Uses all-reduce, all-gather, reduce-scatter and all-to-all
- * whose captured ranks are all in step. */
-lk_status lk_traces_barrier_error(const lk_traces *traces, lk_barrier_error *out, lk_error *err);
-
 /* Make one run: captures are supplemented from the execution trace of their rank (link.c), then
  * matched. Takes ownership of the captures, and frees them on failure; the execution traces
  * stay. */

@@ -3,7 +3,6 @@
 
 #include "base/arena.h"
 #include "trace/align/traces.h"
-#include "trace/read/read.h"
 
 static uint32_t link_capture_of(const lk_traces *traces, int32_t rank) {
 	for (uint32_t i = 0; i < traces->count; i++)

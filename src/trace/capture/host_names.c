@@ -3,7 +3,6 @@
  * _compile). With stacks they are most events of a profile: readers keep only those of a row. */
 #include <string.h>
 
-#include "base/text.h"
 #include "trace/capture/capture.h"
 
 enum row_how { BEGINS, HAS };

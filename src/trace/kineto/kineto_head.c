@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "trace/kineto/kineto_internal.h"
 
-#include <stdlib.h>
 #include "io/json.h"
 #include "base/text.h"
 

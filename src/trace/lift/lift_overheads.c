@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/intern.h"
 #include "base/text.h"
 #include "trace/lift/lift_internal.h"

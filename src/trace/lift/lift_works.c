@@ -4,7 +4,6 @@
 #include "base/sort.h"
 #include "trace/lift/lift.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include "trace/lift/lift_internal.h"
 

@@ -2,7 +2,6 @@
  * graph: all messages from one rank to another with one tag are one channel, on which the k-th send
  * pairs with the k-th receive. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "trace/lift/lift_internal.h"
 #include "base/sort.h"

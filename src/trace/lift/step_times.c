@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/stats.h"
 
 enum { LEVELS = LK_KNOWN_NOT };

@@ -197,9 +197,8 @@ static lk_status read_item(struct reader *reader, lk_json_token token, bool outp
 	return LK_OK;
 }
 
-static lk_status read_values(struct reader *reader, bool output) {
-	lk_json_token token;
-	LK_TRY(et_next(reader, &token));
+/* A list of values whose first token was read. */
+static lk_status read_values(struct reader *reader, lk_json_token token, bool output) {
 	if (token != LK_JSON_ARRAY) return skip_rest(reader, token);
 	for (;;) {
 		LK_TRY(et_next(reader, &token));
@@ -432,20 +431,15 @@ static lk_status et_read_sides(struct reader *reader, bool output) {
 	lk_json_token token;
 	char key[16];
 	LK_TRY(et_next(reader, &token));
-	if (token == LK_JSON_ARRAY) {
-		for (;;) {
-			LK_TRY(et_next(reader, &token));
-			if (token == LK_JSON_ARRAY_END) return LK_OK;
-			LK_TRY(read_item(reader, token, output));
-		}
-	}
-	if (token != LK_JSON_OBJECT) return skip_rest(reader, token);
+	if (token != LK_JSON_OBJECT) return read_values(reader, token, output);
 	for (;;) {
 		LK_TRY(et_next(reader, &token));
 		if (token == LK_JSON_OBJECT_END) return LK_OK;
 		keep_text(reader, key, sizeof key);
-		if (strcmp(key, "values") == 0) LK_TRY(read_values(reader, output));
-		else if (strcmp(key, "shapes") == 0)
+		if (strcmp(key, "values") == 0) {
+			LK_TRY(et_next(reader, &token));
+			LK_TRY(read_values(reader, token, output));
+		} else if (strcmp(key, "shapes") == 0)
 			LK_TRY(read_shape(reader, false, output ? &reader->work.outputs : &reader->work.shape));
 		else if (strcmp(key, "types") == 0 && !output)
 			LK_TRY(read_shape(reader, true, &reader->work.types));

@@ -2,7 +2,6 @@
  *
  * A thread is in the mark that it began last of those that have not ended: spans do not overlap. A
  * mark that never ends lasts as long as its thread; an end without a begin counts for nothing. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sort.h"

@@ -5,10 +5,8 @@
  * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream
  * together (a group of calls) are one piece too: received messages overlap with all others, which
  * share the piece by their bytes. */
-#include <stdlib.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "base/sort.h"
 #include "trace/read/recorded_internal.h"
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "base/noun.h"
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"

@@ -14,7 +14,6 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "base/noun.h"
 #include "base/sort.h"
 #include "io/json.h"
 #include "trace/read/rocm_internal.h"

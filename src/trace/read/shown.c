@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "trace/read/read.h"

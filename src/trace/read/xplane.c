@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "base/sort.h"
 #include "io/protobuf.h"
 #include "trace/read/read.h"

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "lockstep/catalogue.h"
 #include "verbs/verbs.h"
 
 /* ---- writing to memory ---- */

@@ -1,7 +1,6 @@
 /* reply_rows.c: replies with columns: sweeps, whose rows are combinations, and simulations, whose
  * rows are spans. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "view/reply/reply.h"

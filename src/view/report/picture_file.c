@@ -1,7 +1,6 @@
 /* picture_file.c: the charts of a report's document, one below the other, as SVG or, drawn by
  * librsvg, as PNG. Panels that are no charts (tables, texts) are left out. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "system/memory.h"

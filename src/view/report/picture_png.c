@@ -1,6 +1,5 @@
 /* picture_png.c: an SVG as PNG, through librsvg and cairo, which are loaded when a PNG is wanted
  * and not before (rsvg_handle_render_document, librsvg 2.46; cairo_surface_write_to_png_stream). */
-#include <stdint.h>
 #include <string.h>
 
 #include "system/library.h"

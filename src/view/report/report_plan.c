@@ -1,7 +1,6 @@
 /* report_plan.c: the report of a search for layouts: the best one, the front of time against
  * GPU-hours with launch lines on a click, where the time of each layout goes, its memory, and what
  * other rates would change. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

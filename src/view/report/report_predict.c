@@ -2,7 +2,6 @@
  * memory by stage, the pipeline, stages, collectives, kernels under their roof, sensitivities, and
  * what the range rests on. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

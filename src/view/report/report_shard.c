@@ -9,7 +9,6 @@
 #include "base/noun.h"
 #include "base/sort.h"
 #include "view/report/report.h"
-#include "view/table/table.h"
 #include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };

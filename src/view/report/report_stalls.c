@@ -2,13 +2,11 @@
  * buckets, other machines. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/report/report.h"
-#include "view/table/table.h"
 #include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256 };

@@ -2,7 +2,6 @@
  * or memory, the step over what was swept, all combinations as a table whose rows tell their
  * commands. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "view/report/report.h"
 #include "view/text/views.h"
 

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "view/report/report.h"
-#include "view/table/table.h"
 #include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };

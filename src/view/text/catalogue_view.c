@@ -2,7 +2,6 @@
 #include "lockstep/catalogue.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -8,10 +8,8 @@
 
 #include "base/check.h"
 #include "lockstep/catalogue.h"
-#include "base/text.h"
 #include "base/noun.h"
 #include "view/table/fields.h"
-#include "view/text/views.h"
 
 /* ---- text ---- */
 

@@ -1,6 +1,5 @@
 /* documents.c: the answers of all verbs, and what is in them, as data: `lockstep --answers`. Schemas,
  * the description of the server's interface and the classes of Python are written from it. */
-#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"

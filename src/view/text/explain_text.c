@@ -2,7 +2,6 @@
  * it time, which kernels. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"

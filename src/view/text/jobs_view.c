@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/fields.h"
-#include "view/text/views.h"
 
 /* ---- fields ---- */
 

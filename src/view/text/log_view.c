@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/noun.h"
 #include "base/text.h"
 #include "view/table/fields.h"
 #include "view/text/views.h"

@@ -1,8 +1,6 @@
 /* machines_view.c: machines with prices. No price without its currency, date and source. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/check.h"

@@ -6,7 +6,6 @@
 #include "system/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "lockstep/catalogue.h"
 #include "lockstep/plan.h"
 #include "view/table/fields.h"
 #include "view/text/views.h"

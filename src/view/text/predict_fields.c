@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "lockstep/catalogue.h"
 #include "view/text/views.h"
 
 static const lk_answer_field energy_fields[] = {

@@ -1,7 +1,6 @@
 /* predict_rows.c: predictions as rows of one table: which fields of a prediction are columns, and
  * when people see them. Swept options without a row and the parts of a step add columns. */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/arena.h"

@@ -2,7 +2,6 @@
  * how fast it is, where the time goes, where the memory goes, what was assumed, and the command
  * that asks again. */
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/check.h"

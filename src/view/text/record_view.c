@@ -1,5 +1,4 @@
 /* record_view.c: what a recording holds, for people. */
-#include <math.h>
 
 #include "base/arena.h"
 #include "base/check.h"

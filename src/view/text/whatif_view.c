@@ -1,6 +1,5 @@
 /* whatif_view.c: changes alongside the base: a few as columns, many as rows; and as data. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "whatif/whatif.h"

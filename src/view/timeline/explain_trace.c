@@ -1,7 +1,6 @@
 /* explain_trace.c: traces of many ranks as one timeline on one clock, with the critical path as a
  * track of its own. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "explain/explain.h"
 #include "base/text.h"

@@ -1,6 +1,5 @@
 /* stalls_files.c: a run of stalls as a timeline and as folded stacks. */
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "system/listing.h"
@@ -102,7 +101,9 @@ static lk_status files_add_rank(struct stacks *stacks, const lk_recorded_run *ru
 	return LK_OK;
 }
 
-static lk_status files_add_file(struct stacks *stacks, const char *path, lk_error *err) {
+/* Recordings of forked processes are read with their parent's. */
+static lk_status files_add_file(void *stacks, const char *path, const char *name, lk_error *err) {
+	if (strstr(name, LK_RECORDING_FORKED)) return LK_OK;
 	lk_recorded_run run;
 	lk_error unreadable = {0};
 	lk_intern *texts = lk_intern_new();
@@ -113,20 +114,6 @@ static lk_status files_add_file(struct stacks *stacks, const char *path, lk_erro
 		lk_recorded_free(&run);
 	}
 	lk_intern_free(texts);
-	return status;
-}
-
-static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error *err) {
-	lk_listing listing;
-	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
-	lk_status status = LK_OK;
-	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
-		char path[PATH_MAX + NAME_MAX + 2];
-		if (strstr(listing.names[i], LK_RECORDING_FORKED)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
-		status = files_add_file(stacks, path, err);
-	}
-	lk_listing_free(&listing);
 	return status;
 }
 
@@ -144,7 +131,9 @@ static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error
 lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err) {
 	LK_TRY(check_steps_shown(answer, "--folded", err));
 	struct stacks s = {.names = lk_intern_new()};
-	lk_status status = s.names ? add_folder(&s, answer->shown, err) : lk_oom(err);
+	lk_status status =
+		s.names ? lk_listing_visit(answer->shown, LK_RECORDING_ENDING, files_add_file, &s, err)
+				: lk_oom(err);
 	lk_writing w = {.path = path};
 	if (status == LK_OK) status = lk_write_through(&w, write_stacks, &s, err);
 	lk_vec_free(&s.ns);

@@ -9,10 +9,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include "view/timeline/trace.h"
-#include "step/step.h"
 
 void lk_trace_flush(lk_trace_out *out) {
 	if (out->status == LK_OK && out->used)
