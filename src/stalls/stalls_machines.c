@@ -14,6 +14,7 @@
 #include "lockstep/predict.h"
 #include "rent/rent.h"
 #include "stalls/stalls.h"
+#include "base/text.h"
 
 typedef LK_VEC(lk_stalls_machine_row) lk_stalls_machine_rows;
 
