@@ -50,8 +50,8 @@ void lk_profile_kernels(const lk_job *job, lk_constants *out) {
 void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
-#define TAKE(field) out->field = lk_calibration_value(row, #field, out->field);
-	LK_STEP_NUMBERS(TAKE)
+#define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
+	LK_STEP_NUMBERS(TAKE);
 #undef TAKE
 }
 

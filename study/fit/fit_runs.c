@@ -235,8 +235,8 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	lk_calibration_row *row = runs_add_row(out, "step", "all", "", like);
 	if (!row) return lk_oom(err);
 	weigh(fit, runs_any_run, NULL, row);
-#define PUT(field) lk_calibration_put(row, #field, c.field);
-	LK_STEP_NUMBERS(PUT)
+#define PUT(field) lk_calibration_put(row, #field, c.field)
+	LK_STEP_NUMBERS(PUT);
 #undef PUT
 	return LK_OK;
 }
