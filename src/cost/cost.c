@@ -51,7 +51,8 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	bool eager = !site->cuda_graphs || (experts && site->experts_eager);
 	if (!eager) return lk_op_is_comm(kind) ? 0 : constants->graph_launch_s;
 	if (kind == LK_OP_GROUPED_GEMM && !constants->grouped_experts)
-		return constants->launch_s + constants->expert_launch_s * graph->ops.batch[op];
+		return constants->launch_s + constants->expert_call_s +
+		       constants->expert_launch_s * graph->ops.batch[op];
 	bool fusible = kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE;
 	return site->compiled && fusible ? constants->launch_s / 2 : constants->launch_s;
 }

@@ -47,22 +47,7 @@ void lk_profile_base(const lk_calibration *calibration, lk_constants *out) {
 	const lk_calibration_row *row = lk_calibration_find(calibration, "step", "all", "");
 	*out = lk_default_constants;
 #define TAKE(field) out->field = lk_calibration_value(row, #field, out->field)
-	TAKE(gemm_share);
-	TAKE(attention_share);
-	TAKE(attention_start);
-	TAKE(memory_efficiency);
-	TAKE(norm_efficiency);
-	TAKE(kernel_floor_s);
-	TAKE(launch_s);
-	TAKE(graph_launch_s);
-	TAKE(step_overhead_s);
-	TAKE(graph_step_overhead_s);
-	TAKE(expert_launch_s);
-	TAKE(expert_efficiency);
-	TAKE(graph_expert_efficiency);
-	TAKE(flash_share);
-	TAKE(network_call_s);
-	TAKE(network_beside);
+	LK_STEP_NUMBERS(TAKE);
 #undef TAKE
 }
 

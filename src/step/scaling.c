@@ -22,9 +22,9 @@ void lk_scaling_apply(const lk_scaling *scaling, lk_constants *constants) {
 	double *const rates[] = {&constants->gemm_share,        &constants->attention_share,
 	                         &constants->memory_efficiency, &constants->norm_efficiency,
 	                         &constants->expert_efficiency, &constants->graph_expert_efficiency};
-	double *const times[] = {&constants->launch_s, &constants->graph_launch_s,
-	                         &constants->step_overhead_s, &constants->expert_launch_s,
-	                         &constants->graph_step_overhead_s};
+	double *const times[] = {&constants->launch_s,        &constants->graph_launch_s,
+	                         &constants->step_overhead_s, &constants->graph_step_overhead_s,
+	                         &constants->expert_call_s,   &constants->expert_launch_s};
 	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) *rates[i] /= scaling->kernels;
 	for (size_t i = 0; i < sizeof times / sizeof *times; i++) *times[i] *= scaling->host;
 	constants->kernel_floor_s *= scaling->kernels;

@@ -47,6 +47,7 @@ static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *clus
 	                    &constants, &options);
 	constants.launch_s *= scenario->launch;
 	constants.graph_launch_s *= scenario->launch;
+	constants.expert_call_s *= scenario->launch;
 	constants.expert_launch_s *= scenario->launch;
 	if (scenario->edit.graph->software.recipes) take_recipes(scenario, &cluster->node[0], &options);
 	options.cuda_graphs |= scenario->cuda_graphs;

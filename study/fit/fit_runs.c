@@ -48,6 +48,7 @@ static const struct number {
 	{{AT(step_overhead_s)}, .5, false},
 	{{AT(graph_step_overhead_s)}, .7, false},
 	{{AT(expert_efficiency)}, .3, true},
+	{{AT(expert_call_s)}, .7, true},
 	{{AT(expert_launch_s)}, .7, true},
 	{{AT(graph_expert_efficiency)}, .5, true},
 };
@@ -235,22 +236,7 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	if (!row) return lk_oom(err);
 	weigh(fit, runs_any_run, NULL, row);
 #define PUT(field) lk_calibration_put(row, #field, c.field)
-	PUT(gemm_share);
-	PUT(attention_share);
-	PUT(attention_start);
-	PUT(memory_efficiency);
-	PUT(norm_efficiency);
-	PUT(kernel_floor_s);
-	PUT(launch_s);
-	PUT(graph_launch_s);
-	PUT(step_overhead_s);
-	PUT(graph_step_overhead_s);
-	PUT(expert_launch_s);
-	PUT(expert_efficiency);
-	PUT(graph_expert_efficiency);
-	PUT(network_call_s);
-	PUT(network_beside);
-	PUT(flash_share);
+	LK_STEP_NUMBERS(PUT);
 #undef PUT
 	return LK_OK;
 }

@@ -528,6 +528,36 @@ static void launches_vanish_in_cuda_graphs(void **state) {
 	}
 }
 
+/* Experts in a loop: a part of the host's time for the call, a smaller one for each expert, in every
+ * format. Of one kernel for all of them the host knows no number. */
+static void loops_over_experts_take_the_host(void **state) {
+	(void)state;
+	const lk_device *device = device_of("h100-sxm");
+	lk_constants constants = lk_default_constants;
+	lk_cost_options options = {.constants = &constants};
+	double host[2][3], kernel[2];
+	for (int whole = 0; whole < 2; whole++) {
+		constants.grouped_experts = whole;
+		for (int i = 0; i < 3; i++) {
+			lk_op op = gemm(2048, 1536, 2048, 8 << i);
+			op.kind = LK_OP_GROUPED_GEMM;
+			lk_cost cost = cost_on(device, &op, &options);
+			host[whole][i] = (double)cost.host_ps;
+			kernel[whole] = (double)cost.duration_ps;
+			op.dtype = LK_FP8;
+			assert_int_equal(cost_on(device, &op, &options).host_ps, cost.host_ps);
+		}
+	}
+	assert_true(fabs(host[0][2] - 3 * host[0][1] + 2 * host[0][0]) <= 5); /* rounded times */
+	assert_true(host[0][1] > host[0][0] && host[0][1] < 2 * host[0][0]);
+	assert_true(host[1][0] == host[1][2] && host[1][0] < host[0][0]);
+	assert_true(kernel[0] == kernel[1]); /* the default factor is 1 */
+	constants.graph_expert_efficiency = 2;
+	lk_op op = gemm(2048, 1536, 2048, 32);
+	op.kind = LK_OP_GROUPED_GEMM;
+	assert_true((double)cost_on(device, &op, &options).duration_ps < kernel[1]);
+}
+
 /* ---- collectives ---- */
 
 static double collective_seconds(const char *cluster_text, unsigned kind, double bytes) {
@@ -1354,6 +1384,7 @@ int main(void) {
 		cmocka_unit_test(wide_memories_are_not_filled),
 		cmocka_unit_test(vector_products_are_as_measured),
 		cmocka_unit_test(launches_vanish_in_cuda_graphs),
+		cmocka_unit_test(loops_over_experts_take_the_host),
 		cmocka_unit_test(equal_nodes_are_as_many_single_ones),
 		cmocka_unit_test(nodes_are_the_better_neighbours),
 		cmocka_unit_test(pieces_run_beside_their_product),

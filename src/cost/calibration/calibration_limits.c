@@ -21,6 +21,7 @@ static const struct limit {
 	{"step", NULL, "graph_launch_s", 0, 1},
 	{"step", NULL, "step_overhead_s", 0, 100},
 	{"step", NULL, "graph_step_overhead_s", 0, 100},
+	{"step", NULL, "expert_call_s", 0, 1},
 	{"step", NULL, "expert_launch_s", 0, 1},
 	{"step", NULL, "expert_efficiency", 1e-3, 10},
 	{"step", NULL, "graph_expert_efficiency", 1e-3, 10},

@@ -62,11 +62,13 @@ typedef struct lk_constants {
 	double graph_launch_s;    /* likewise within a CUDA graph */
 	double step_overhead_s;   /* per step: data, schedule, logging, optimizer's host work */
 	double graph_step_overhead_s; /* likewise if steps are replayed from CUDA graphs */
-	double expert_launch_s;   /* host time of one product of one expert in a loop over them, outside
-	                      * graphs */
+	double expert_call_s;         /* host time of a grouped product in a loop over experts, outside
+	                           * graphs, with its share of router, dispatcher, permutations */
+	double expert_launch_s;       /* further time of it for each expert */
 	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
 	                             grouped products */
-	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
+	double graph_expert_efficiency; /* a further factor on them where nothing is issued expert by
+	                                   expert: one kernel for all, or a CUDA graph */
 	double network_call_s;          /* a collective of a step over one of a test: its launch, late
 	                                   members */
 	double network_beside;          /* relative slowdown of communication while kernels run */
@@ -78,6 +80,14 @@ typedef struct lk_constants {
 	lk_nccl_settings nccl;          /* not fitted: the job's NCCL settings */
 } lk_constants;
 extern const lk_constants lk_default_constants;
+
+/* Those that a calibration states, in its row step,all. */
+#define LK_STEP_NUMBERS(EACH)                                                                \
+	EACH(gemm_share), EACH(attention_share), EACH(attention_start), EACH(memory_efficiency), \
+		EACH(norm_efficiency), EACH(kernel_floor_s), EACH(launch_s), EACH(graph_launch_s),   \
+		EACH(step_overhead_s), EACH(graph_step_overhead_s), EACH(expert_call_s),             \
+		EACH(expert_launch_s), EACH(expert_efficiency), EACH(graph_expert_efficiency),       \
+		EACH(network_call_s), EACH(network_beside), EACH(flash_share)
 
 /* C[b] = A[b] B[b], b times m x k times k x n. Elements of A, B and C are as wide as the format. */
 typedef struct lk_gemm_shape {
@@ -125,9 +135,9 @@ typedef struct lk_cost_site {
 
 /* The factor on the experts' kernels. */
 static inline double lk_site_experts(const lk_cost_site *site) {
-	bool graph = site->cuda_graphs && !site->experts_eager;
+	bool whole = site->constants->grouped_experts || (site->cuda_graphs && !site->experts_eager);
 	return site->constants->expert_efficiency *
-	       (graph ? site->constants->graph_expert_efficiency : 1);
+	       (whole ? site->constants->graph_expert_efficiency : 1);
 }
 
 /* The group of a communication operation. */
