@@ -48,8 +48,8 @@ static const struct number {
 	{{AT(step_overhead_s)}, .5, false},
 	{{AT(graph_step_overhead_s)}, .7, false},
 	{{AT(expert_efficiency)}, .3, true},
-	{{AT(expert_call_s)}, .7, true},
-	{{AT(expert_launch_s)}, .7, true},
+	{{AT(expert_call_s)}, .35, true},
+	{{AT(expert_launch_s)}, .35, true},
 	{{AT(graph_expert_efficiency)}, .5, true},
 };
 
