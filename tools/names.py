@@ -15,10 +15,8 @@ import sys
 
 # What stays as it is.
 APART = {
-    # equal functions: of the recorder, which has libc alone,
+    # equal functions: of the recorder, which has libc alone
     "free_given_status memory_forget",
-    # and conditions of a table
-    "lacks_trained_tower lora",
 }
 TRIVIAL = 9  # tokens of a body: `{ return thing -> member ; }` is shorter than a call
 
