@@ -457,7 +457,6 @@ static void test_collective_alone(void **state) {
 	static const char text[] = "program one(mesh dp) {\n\tdim N\n\tin x : f16[N] @ "
 							   "P(sum,dp)\n\tout allreduce(x, sum, dp)\n}\n";
 	for (size_t c = 0; c < sizeof clusters / sizeof *clusters; c++) {
-		double launch = NAN;
 		char sizes[64];
 		lk_arena arena = LK_ARENA_INIT;
 		lk_cluster on;
@@ -472,12 +471,10 @@ static void test_collective_alone(void **state) {
 			double alone = lk_collective_cost(LK_COLL_ALLREDUCE, &group, 2 * elements).seconds;
 			snprintf(sizes, sizeof sizes, "dp=%d,N=%.0f", on.gpus, elements);
 			double more = program_seconds(text, clusters[c], sizes) - alone;
-			if (isnan(launch)) launch = more;
-			if (fabs(more - launch) > 3e-12)
+			if (fabs(more) > 3e-12)
 				fail_msg("%s, %g elements: %.9g us in a program, %.9g us alone", clusters[c],
 				         elements, 1e6 * (more + alone), 1e6 * alone);
 		}
-		assert_true(launch >= 0 && launch < 30e-6);
 		lk_arena_free(&arena);
 	}
 }

@@ -320,8 +320,8 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	}
 	bool input_alone =
 		pass == LK_BLOCK_INPUT_GRADIENT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
-	if (weight && pass >= LK_BLOCK_BACKWARD && !input_alone) {
-		lk_build_cast_weights(builder, layer, true);
+	if (pass >= LK_BLOCK_BACKWARD && !input_alone) {
+		if (weight) lk_build_cast_weights(builder, layer, true);
 		lk_build_gradients(builder, layer, lk_sizes_layer(builder->job, layer));
 	}
 	lk_build_settle(builder);
