@@ -244,11 +244,14 @@ static void find_unstated(const lk_asked *asked, lk_space *space) {
 	for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
 		space->no_recompute[kind] = asked->job.recompute != (lk_recompute)kind &&
 		                            (kind == LK_RECOMPUTE_SELECTIVE ? !every : !any);
-	for (int stack = 0; stack < space->stack_count && !states_any(keys, shards); stack++)
-		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++)
-			space->lacks[stack][kind] |= strcmp(space->stacks[stack], "fsdp") == 0
-			                                 ? kind != LK_SHARD_ZERO3
-			                                 : kind > LK_SHARD_ZERO1;
+	bool whole = !states_any(keys, shards);
+	for (int stack = 0; keys && stack < space->stack_count; stack++)
+		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
+			/* keys of trainers on Megatron-Core state its distributed optimizer alone */
+			bool core = strcmp(space->stacks[stack], "megatron") == 0 && kind > LK_SHARD_ZERO1;
+			bool fsdp = strcmp(space->stacks[stack], "fsdp") == 0 && kind != LK_SHARD_ZERO3;
+			space->lacks[stack][kind] |= core || (fsdp && whole);
+		}
 }
 
 /* What the framework of the space does not run; none that could run nothing. */
