@@ -221,7 +221,10 @@ bool lk_paste_is(const char *text, size_t size, const char *name) {
 		is = paste.fenced || paste.devices > 0 || paste.ranks > 0 ||
 		     (paste.launch_line > 0 && (paste.quoted || paste.prompted));
 	lk_arena_free(&arena);
-	if (is || lk_measured_text(text, size, name, &run, NULL) != LK_OK) return is;
+	/* a configuration's comment may speak of memory as a log does */
+	if (is || lk_document_form_named(name, text, size) != LK_DOCUMENT_NONE ||
+	    lk_measured_text(text, size, name, &run, NULL) != LK_OK)
+		return is;
 	lk_measured_free(&run);
 	return true;
 }

@@ -356,12 +356,11 @@ void lk_core_shardings(const lk_space *space, const lk_core *core, lk_axis *out)
 	/* deepspeed/runtime/engine.py: AutoTP asserts a stage of 2 at most */
 	bool auto_tp =
 		space->auto_tp && core->tp > 1 && strcmp(space->stacks[core->stack], "deepspeed") == 0;
-	*out = all;
-	if ((!space->framework && !auto_tp) || space->zero.count) return;
-	out->count = 0;
+	memset(out, 0, sizeof *out);
 	for (int i = 0; i < all.count; i++) {
 		bool third = auto_tp && all.at[i] == LK_SHARD_ZERO3;
-		if (!third && !space->lacks[core->stack][all.at[i]]) lk_axis_add(out, all.at[i]);
+		bool lacks = third || space->lacks[core->stack][all.at[i]];
+		if (space->zero.count || !lacks) lk_axis_add(out, all.at[i]);
 	}
 }
 

@@ -226,6 +226,32 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
 	return check_code(request, base, out, err);
 }
 
+/* Whether keys can state any of the facts. */
+static bool states_any(const lk_key *const *keys, const char *const *facts) {
+	for (; *facts; facts++)
+		if (lk_emit_states(keys, *facts)) return true;
+	return false;
+}
+
+/* Recomputation and shardings that no key of what was read states: those that its program has. */
+static void find_unstated(const lk_asked *asked, lk_space *space) {
+	static const char *const recomputes[] = {"recompute", "recompute_text", NULL};
+	static const char *const shards[] = {"zero", "sharding", "sharding_name", "reshard_off", NULL};
+	const lk_key *const *keys = asked->launch.keys;
+	bool any = states_any(keys, recomputes), every = lk_emit_states(keys, "recompute");
+	for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
+		space->no_recompute[kind] = asked->job.recompute != (lk_recompute)kind &&
+		                            (kind == LK_RECOMPUTE_SELECTIVE ? !every : !any);
+	bool whole = !states_any(keys, shards);
+	for (int stack = 0; keys && stack < space->stack_count; stack++)
+		for (int kind = LK_SHARD_NONE; kind <= LK_SHARD_ZERO3; kind++) {
+			/* keys of trainers on Megatron-Core state its distributed optimizer alone */
+			bool core = strcmp(space->stacks[stack], "megatron") == 0 && kind > LK_SHARD_ZERO1;
+			bool fsdp = strcmp(space->stacks[stack], "fsdp") == 0 && kind != LK_SHARD_ZERO3;
+			space->lacks[stack][kind] |= core || (fsdp && whole);
+		}
+}
+
 /* What the framework of the space does not run; none that could run nothing. */
 static void find_lacks(const lk_asked *asked, lk_space *space) {
 	const lk_key *const *keys = asked->launch.keys;
@@ -250,9 +276,9 @@ static void find_lacks(const lk_asked *asked, lk_space *space) {
 			space->lacks[stack][kind] = lk_emit_lacks(space->framework, &plain) != NULL;
 			runs |= !space->lacks[stack][kind];
 		}
-	if (runs) return;
-	space->framework = NULL; /* whatever the layout */
-	memset(space->lacks, 0, sizeof space->lacks);
+	if (!runs) space->framework = NULL; /* whatever the layout */
+	if (!runs) memset(space->lacks, 0, sizeof space->lacks);
+	find_unstated(asked, space);
 }
 
 /* ---- default values ---- */
@@ -314,7 +340,8 @@ static void add_usual(lk_space *space) {
 	}
 	if (!space->recompute.count)
 		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
-			lk_recomputes_add(&space->recompute, (lk_recompute)kind, 0);
+			if (!space->no_recompute[kind])
+				lk_recomputes_add(&space->recompute, (lk_recompute)kind, 0);
 	space->recompute_quarters = !space->recompute.said && !space->fixed_switches;
 	if (!space->bucket.count) {
 		lk_axis_add(&space->bucket, LK_BUCKET_USUAL);

@@ -69,6 +69,7 @@ typedef struct lk_space {
 	bool no_tp, no_pp, no_vp, no_cp, no_ep; /* what was read has no key for the degree */
 	bool auto_tp; /* of a trainer: DeepSpeed divides weights itself, not with ZeRO 3 */
 	bool lacks[LK_STACKS][LK_SHARD_ZERO3 + 1]; /* shardings that it does not run */
+	bool no_recompute[LK_RECOMPUTE_FULL + 1];  /* kinds that nothing of what was read states */
 	bool any_software;                         /* no software is named: see lk_space_adds */
 	bool usual_software;     /* of several, a layout has the one that runs it where none is named */
 	double slowest_s;        /* layouts with a longer bound are of no interest */

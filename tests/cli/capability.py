@@ -2,10 +2,12 @@
 """plan's first row is a layout that the program of the file can run, by what its own arguments allow.
 Usage: capability.py PROGRAM [NAME]   works in the current folder; prints each layout that the program has no setting for
 
-FACTS says it apart from lockstep: the degrees that a program has a setting for, its pipeline schedules, and the stages of ZeRO by
-software. Everything is from the arguments that the program declares, in the file that `source` names."""
-import itertools
+FACTS says it apart from lockstep: the degrees that a program has a setting for, its pipeline schedules, the kinds of recomputation, and
+the stages of ZeRO by software; `chosen`: what the edited line has where it is to run another software. Everything is from the arguments
+that the program declares, in the file that `source` names. Each program has one size of job, all with LOCKSTEP_LONG=1."""
 import json
+import os
+import re
 import subprocess
 import sys
 
@@ -30,7 +32,7 @@ FACTS = {
                      tp=ANY, cp=ANY, pp=ANY, vp=ONE, ep=ANY, zero={"megatron-deepspeed": (0, 1, 2, 3), "deepspeed": (0, 1, 2, 3)},
                      staged=(0, 1)),
     "litgpt": dict(source="litgpt litgpt/pretrain.py, finetune/*.py: FSDPStrategy(HYBRID_SHARD, FULL_SHARD), --devices, --num_nodes",
-                   tp=ONE, cp=ONE, pp=ONE, vp=ONE, ep=ONE, zero={"fsdp": (2, 3), "ddp": (0,)}),
+                   tp=ONE, cp=ONE, pp=ONE, vp=ONE, ep=ONE, zero={"fsdp": (3,), "ddp": (0,)}),
     "torchtune": dict(source="torchtune recipes/full_finetune_distributed.py: tensor_parallel_dim, context_parallel_dim, "
                              "fsdp_reshard_after_forward",
                       tp=ANY, cp=ANY, pp=ONE, vp=ONE, ep=ONE, zero={"fsdp": (2, 3), "ddp": (0,)}),
@@ -44,6 +46,22 @@ FACTS = {
                      zero={"megatron": (0, 1, 2, 3)}, schedules=ALL, staged=(0, 1)),
     "nemo": dict(source="NeMo nemo/lightning/pytorch/strategies/megatron_strategy.py", tp=ANY, cp=ANY, pp=ANY, vp=ANY, ep=ANY,
                  zero={"nemo": (0, 1)}, schedules=ALL),
+    "torchtune-file": dict(source="torchtune recipes/full_finetune_distributed.py: enable_activation_checkpointing, tensor_parallel_dim",
+                           tp=ANY, cp=ANY, pp=ONE, vp=ONE, ep=ONE, zero={"fsdp": (2, 3)}, recompute=("none", "full")),
+    "trl": dict(source="accelerate src/accelerate/commands/launch.py: use_fsdp, use_deepspeed, zero_stage; TRL trl/scripts/sft.py",
+                tp=ANY, cp=ANY, pp=ONE, vp=ONE, ep=ONE, zero={"fsdp": (2, 3), "ddp": (0,), "deepspeed": (0, 1, 2, 3)},
+                recompute=("none", "full"), chosen={"fsdp 2": r"launch .*--use_fsdp --fsdp_sharding_strategy SHARD_GRAD_OP .*sft\.py",
+                                                    "fsdp 3": r"launch .*--use_fsdp (?!.*GRAD_OP).*sft\.py",
+                                                    **{f"deepspeed {n}": rf"launch .*--use_deepspeed --zero_stage {n} .*sft\.py"
+                                                       for n in range(4)}}),
+    "maxtext": dict(source="MaxText configs/base.yml: ici_fsdp_parallelism; layers/decoders.py: remat_policy none, full",
+                    tp=ANY, cp=ANY, pp=ANY, vp=ANY, ep=ANY, zero={"fsdp": (3,)}, recompute=("none", "full"),
+                    chosen={"fsdp 3": r"^(?!.*--)(?!.*remat_policy=(true|false)).*MaxText"}),
+    "ms-swift-lora": dict(source="ms-swift swift/arguments: deepspeed zero0 to zero3", tp=ANY, cp=ANY, pp=ONE, vp=ONE, ep=ONE,
+                          zero={"fsdp": (2, 3), "ddp": (0,), "deepspeed": (0, 1, 2, 3)}, recompute=("none", "full"),
+                          chosen={f"deepspeed {n}": rf"--deepspeed zero{n}\b" for n in range(4)}),
+    "megatron-swift": dict(source="ms-swift swift/megatron/arguments: use_distributed_optimizer; data_parallel_sharding_strategy only with "
+                                  "use_megatron_fsdp", tp=ANY, cp=ANY, pp=ANY, vp=ANY, ep=ANY, zero={"megatron": (0, 1)}, schedules=ALL),
 }
 
 SIZES = {"8b": ("meta-llama/Llama-3.1-8B", "llama3.1-8b"), "7b": ("Qwen/Qwen2.5-7B", "qwen2.5-7b"),
@@ -51,6 +69,7 @@ SIZES = {"8b": ("meta-llama/Llama-3.1-8B", "llama3.1-8b"), "7b": ("Qwen/Qwen2.5-
 SHAPES = {"8b": "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --num-query-groups 8",
           "7b": "--num-layers 28 --hidden-size 3584 --ffn-hidden-size 18944 --num-attention-heads 28 --num-query-groups 4",
           "70b": "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --num-query-groups 8"}
+TUNE = {"8b": "llama3_1.llama3_1_8b", "7b": "qwen2_5.qwen2_5_7b_base", "70b": "llama3_1.llama3_1_70b"}
 NEOX = {"8b": (32, 4096, 32), "7b": (28, 3584, 28), "70b": (80, 8192, 64)}
 
 
@@ -89,6 +108,17 @@ def texts(size):
                              "--use-distributed-optimizer --vocab-size 128256 --tokenizer-type NullTokenizer\n"),
         "nemo": ("k.sh", f"nemo llm pretrain --factory {'llama31_70b' if size == '70b' else 'llama31_8b'} trainer.num_nodes=1 "
                          "trainer.devices=8\n"),
+        "torchtune-file": ("full.yaml", f"model:\n  _component_: torchtune.models.{TUNE[size]}\ntokenizer:\n  max_seq_len: 4096\n"
+                                        "dataset:\n  packed: true\nbatch_size: 1\ngradient_accumulation_steps: 1\n"
+                                        "enable_activation_checkpointing: true\ndtype: bf16\n"
+                                        "optimizer:\n  _component_: torch.optim.AdamW\n  lr: 2e-5\n"),
+        "trl": ("r.sh", f"accelerate launch --num_processes 8 trl/scripts/sft.py {trainer} --dataset_name d\n"),
+        "maxtext": ("p.sh", f"python3 -m MaxText.train MaxText/configs/base.yml model_name={SIZES[size][1]} per_device_batch_size=2 "
+                            "max_target_length=4096 hardware=gpu ici_fsdp_parallelism=8\n"),
+        "ms-swift-lora": ("w.sh", f"NPROC_PER_NODE=8 swift sft --model {hub} --tuner_type lora --torch_dtype bfloat16 --max_length 2048 "
+                                  "--per_device_train_batch_size 1\n"),
+        "megatron-swift": ("c.sh", f"NPROC_PER_NODE=8 megatron sft --model {hub} --micro_batch_size 1 --global_batch_size 64 "
+                                   "--tensor_model_parallel_size 2 --max_length 4096\n"),
     }
 
 
@@ -105,16 +135,29 @@ def wrong(facts, choice):
         found.append(f"ZeRO {choice['zero']} with stages")
     if choice["pp"] > 1 and choice["schedule"] not in facts.get("schedules", ALL):
         found.append(f"schedule {choice['schedule']}")
+    if choice["recompute"].split("/")[0] not in facts.get("recompute", (choice["recompute"].split("/")[0],)):
+        found.append(f"recompute {choice['recompute']}")
     return found
+
+
+def unsaid(facts, choice, words):
+    """What the edited line does not have of the software that is to run it."""
+    pattern = facts.get("chosen", {}).get(f"{choice['stack']} {choice['zero']}")
+    if not pattern:
+        return []
+    done = subprocess.run([*words[:-2], "--emit", "edited"], capture_output=True, text=True, timeout=600, check=False)
+    return [] if re.search(pattern, done.stdout) else [f"the line has no {pattern}: {done.stdout.strip()} {done.stderr.strip()}"]
 
 
 def main():
     program, only = sys.argv[1], sys.argv[2:]
     asked = failed = 0
-    for (size, gpus), gpu in zip(itertools.cycle([("8b", 8), ("7b", 16), ("70b", 64), ("8b", 64), ("70b", 32)]),
-                                 ["h100-sxm", "a100-sxm-80", "h200-sxm", "h100-sxm", "b200-sxm"]):
-        for name, (file, text) in texts(size).items():
-            if only and name not in only or (name == "torchtitan" and size == "7b"):
+    jobs = [("8b", 8, "h100-sxm"), ("7b", 16, "a100-sxm-80"), ("70b", 64, "h200-sxm"), ("8b", 64, "h100-sxm"), ("70b", 32, "b200-sxm")]
+    for turn, (size, gpus, gpu) in enumerate(jobs):
+        for number, (name, (file, text)) in enumerate(texts(size).items()):
+            if only and name not in only or size == "7b" and name in ("torchtitan", "maxtext"):
+                continue  # they have no network of that size
+            if not only and number % len(jobs) != turn and not os.environ.get("LOCKSTEP_LONG"):
                 continue
             with open(file, "w", encoding="utf-8") as out:
                 out.write(text)
@@ -127,7 +170,7 @@ def main():
                 continue
             asked += 1
             for choice in json.loads(done.stdout)["counts"][0]["choices"]:
-                found = wrong(FACTS[name], choice)
+                found = wrong(FACTS[name], choice) + unsaid(FACTS[name], choice, words)
                 if found:
                     print(f"{name} {size} on {gpus} {gpu}: {choice['layout']}: {', '.join(found)} ({FACTS[name]['source']})")
                     failed += 1

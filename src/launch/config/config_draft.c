@@ -403,7 +403,7 @@ static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 		return lk_config_fail(config, "gradient_checkpointing", "it is neither true nor false",
 		                      "write true, false or selective");
 	job->recompute_said = true;
-	if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
+	if (strcasecmp(text, "false") == 0 || strcasecmp(text, "none") == 0 || strcmp(text, "0") == 0)
 		job->recompute = LK_RECOMPUTE_NONE;
 	else job->recompute = draft_has(text, "selective") ? LK_RECOMPUTE_SELECTIVE : LK_RECOMPUTE_FULL;
 	return LK_OK;

@@ -21,8 +21,9 @@ enum {
 /* A setting that the jobs state differently; NULL: not at all. */
 typedef struct edit_change {
 	const char *name, *before, *after;
-	int row;    /* its place among the framework's settings */
-	bool added; /* it may be added where no place has it */
+	int row;            /* its place among the framework's settings */
+	const char *beside; /* the setting next to which it is added; NULL: by its own row */
+	bool added;         /* it may be added where no place has it */
 	bool goes_along;
 } edit_change;
 
@@ -93,7 +94,8 @@ static lk_status edit_add_change(edit_work *work, const char *name, const char *
                                  const char *after, int row, bool added) {
 	bool same = before == after || (before && after && strcmp(before, after) == 0);
 	if (same || work->change_count == CHANGES) return LK_OK;
-	work->changes[work->change_count++] = (edit_change){name, before, after, row, added, false};
+	work->changes[work->change_count++] =
+		(edit_change){.name = name, .before = before, .after = after, .row = row, .added = added};
 	return LK_OK;
 }
 
@@ -109,6 +111,7 @@ static bool edit_adds(const lk_key *const *tables, size_t number, const lk_key *
 	bool fact = row->kind == LK_KEY_FACT && row->fact, own = row->direction != LK_READ;
 	for (size_t i = 0; i < number; i++) own = own && !edit_writes(tables[i]);
 	if (row->kind == LK_KEY_SKIP || own) return own;
+	if (fact && strcmp(row->fact, "zero") == 0) return false; /* see edit_compare_software */
 	const lk_key *first = NULL;
 	for (; fact && *tables; tables++)
 		for (const lk_key *other = *tables; other->path; other++) {
@@ -247,6 +250,42 @@ static lk_status edit_compare_ranks(edit_work *work, const lk_emission *after) {
 	return LK_OK;
 }
 
+/* How another software is chosen, by ZeRO's stage, NULL: not with it. accelerate/commands/launch.py;
+ * swift/arguments: deepspeed, fsdp. */
+static const struct edit_software {
+	const char *framework; /* NULL: what `accelerate launch` starts */
+	const char *stack, *name, *value[LK_SHARD_ZERO3 + 1];
+} edit_software[] = {
+	{NULL, "deepspeed", "use_deepspeed", {"", "", "", ""}},
+	{NULL, "deepspeed", "zero_stage", {"0", "1", "2", "3"}},
+	{NULL, "fsdp", "use_fsdp", {NULL, NULL, "", ""}},
+	{NULL, "fsdp", "fsdp_sharding_strategy", {NULL, NULL, "SHARD_GRAD_OP", "FULL_SHARD"}},
+	{"ms-swift", "deepspeed", "deepspeed", {"zero0", "zero1", "zero2", "zero3"}},
+	{"ms-swift", "fsdp", "fsdp", {NULL, NULL, NULL, "fsdp2"}},
+};
+
+static lk_status edit_compare_software(edit_work *work) {
+	static const char launcher[] = "num_processes"; /* where accelerate's options are */
+	const char *framework = work->base.framework ? work->base.framework : "";
+	const lk_job *job = work->job;
+	bool launched = false;
+	if (work->before && strcmp(work->before->stack, job->stack) == 0) return LK_OK;
+	for (size_t i = 0; i < work->places.count && strstr(work->source->text, "accelerate"); i++)
+		launched |= work->places.at[i].form == LK_SPOT_FLAG &&
+		            strcmp(work->places.at[i].name, launcher) == 0;
+	for (size_t i = 0; i < sizeof edit_software / sizeof *edit_software; i++) {
+		const struct edit_software *row = &edit_software[i];
+		bool ours = row->framework ? strcmp(row->framework, framework) == 0 : launched;
+		if (!ours || strcmp(row->stack, job->stack) != 0) continue;
+		int count = work->change_count;
+		LK_TRY(edit_add_change(work, row->name, NULL, row->value[job->sharding], -1, true));
+		if (work->change_count == count || row->framework) continue;
+		work->changes[count].beside = launcher;
+		work->changes[count].goes_along = *row->value[job->sharding] == '\0'; /* a switch */
+	}
+	return LK_OK;
+}
+
 static lk_status edit_compare(edit_work *work, lk_error *err) {
 	lk_emission emissions[2] = {{0}};
 	work->changes = LK_ARRAY(work->arena, edit_change, CHANGES);
@@ -257,6 +296,7 @@ static lk_status edit_compare(edit_work *work, lk_error *err) {
 	lk_emission *before = work->before ? &emissions[0] : NULL;
 	emissions[0].pairs = emissions[1].pairs = work->base.pairs;
 	lk_status status = ok ? LK_OK : lk_oom(err);
+	if (status == LK_OK) status = edit_compare_software(work);
 	if (status == LK_OK && work->deepspeed) status = edit_compare_deepspeed(work);
 	else if (status == LK_OK && work->base.keys)
 		status = edit_compare_rows(work, before, &emissions[1], err);
@@ -456,7 +496,8 @@ static lk_status edit_add_settings(edit_work *work, const bool *stated, lk_error
 		const char *value = edit_value(work, change), *name = change->name;
 		if (stated[i] || !value || !change->added) continue;
 		if (!dotted && strchr(name, '.')) continue; /* a section, which its flags cannot name */
-		int row = edit_row(work, &(lk_spot){.name = name});
+		const char *like = change->beside ? change->beside : name;
+		int row = edit_row(work, &(lk_spot){.name = like});
 		const lk_spot *beside = edit_beside(work, name, row);
 		if (flags && work->file && beside) { /* in the section and the spelling of its like */
 			const char *dot = strrchr(beside->name, '.');

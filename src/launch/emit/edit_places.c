@@ -332,7 +332,6 @@ static lk_status places_add_flag(lk_arena *arena, const char *text, const lk_spo
 	const char *quoted = lk_shell_quote(arena, with);
 	bool dashes = text[beside->begin] == '-', equals = text[beside->at - 1] == '=';
 	if (!quoted) return lk_oom(err);
-	if (!dashes && !strchr(name, '.')) dashes = true;
 	const char *flag =
 		lk_arena_printf(arena, "%s%s%s%s", dashes ? "--" : "", name,
 	                    *with ? (equals || !dashes ? "=" : " ") : "", *with ? quoted : "");
