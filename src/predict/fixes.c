@@ -6,8 +6,8 @@
  * fits that trains the same, other training is named: adapters, over a base in 4 bits, and shorter
  * sequences.
  *
- * Where a file, a script or a line states the job, a change is one of that text (launch/emit/edit.c)
- * in its own words; what they have no place for is left out. */
+ * Where a file, a script or a line states the job, a change is one of that text in its own words
+ * (launch/emit/edit.c); what they have no place for is left out. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "predict/predict_internal.h"

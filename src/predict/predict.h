@@ -67,8 +67,8 @@ typedef struct lk_cause_step {
 typedef lk_status lk_cause_seen(void *context, const lk_cause_step *cause, lk_error *err);
 size_t lk_predict_causes(void); /* their number */
 /* Show the step of the request with each cause that applies and changes the job or its cluster, on
- * up to `threads` threads (0: one per core), in any order. Steps may omit micro-batches
- * whose times follow exactly (lk_step_options.few). `devices_known`: the GPUs are not in question. */
+ * up to `threads` threads (0: one per core), in any order. Steps may omit micro-batches whose times
+ * follow exactly (lk_step_options.few). `devices_known`: the GPUs are not in question. */
 lk_status lk_predict_each_cause(const lk_predict_request *request, bool devices_known, int threads,
                                 lk_cause_seen *see, void *context, lk_error *err);
 

@@ -137,8 +137,8 @@ static bool collective_rows_word_after(const char *text, const char *label, char
 }
 
 /* NCCL's settings on nodes of sources that do not state them: releases by their date and software;
- * the multicast's chunk that AWS's plugin and Google's environment set, after which all-reduces of 8
- * GPUs quicken at 64 chunks of every channel and head: at 4 GiB on Hopper, 6 on Blackwell. */
+ * the multicast's chunk that AWS's plugin and Google's environment set, after which all-reduces of
+ * 8 GPUs quicken at 64 chunks of every channel and head: at 4 GiB on Hopper, 6 on Blackwell. */
 static const struct {
 	const char *source, *text, *settings;
 } known_settings[] = {

@@ -65,8 +65,8 @@ static lk_coll_place collectives_place(const lk_coll_row *row) {
 	return lk_coll_place_of(&group);
 }
 
-/* The first row of the table in the same fold, with the same place and kind of traffic, which shares its
- * range. */
+/* The first row of the table in the same fold, with the same place and kind of traffic, which
+ * shares its range. */
 static size_t collectives_first_alike(const lk_coll_rows *rows, size_t row, lk_coll_folds folds) {
 	const lk_coll_row *one = &rows->at[row];
 	size_t first = 0;

@@ -90,12 +90,26 @@ static lk_status edit_score(edit_work *work, int *score, lk_error *err) {
 
 /* ---- what the jobs state ---- */
 
+/* Megatron-LM refuses full recomputation without its method and number of layers
+ * (core/transformer/transformer_config.py), although reading takes the usual ones. */
+static bool edit_goes_along(const char *name, const char *before, const char *after) {
+	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+	bool needed =
+		lk_same_name(last, "recompute_method") || lk_same_name(last, "recompute_num_layers");
+	return needed && !before && after;
+}
+
 static lk_status edit_add_change(edit_work *work, const char *name, const char *before,
                                  const char *after, int row, bool added) {
 	bool same = before == after || (before && after && strcmp(before, after) == 0);
 	if (same || work->change_count == CHANGES) return LK_OK;
 	work->changes[work->change_count++] =
-		(edit_change){.name = name, .before = before, .after = after, .row = row, .added = added};
+		(edit_change){.name = name,
+	                  .before = before,
+	                  .after = after,
+	                  .row = row,
+	                  .added = added,
+	                  .goes_along = edit_goes_along(name, before, after)};
 	return LK_OK;
 }
 
@@ -145,7 +159,7 @@ static lk_status edit_compare_rows(edit_work *work, const lk_emission *before,
 			int count = work->change_count;
 			LK_TRY(edit_add_change(work, row->path, was[at], is[at], (int)at,
 			                       edit_adds(tables, i, row)));
-			if (work->change_count > count) work->changes[count].goes_along = along;
+			if (work->change_count > count) work->changes[count].goes_along |= along;
 		}
 	return LK_OK;
 }
@@ -250,8 +264,8 @@ static lk_status edit_compare_ranks(edit_work *work, const lk_emission *after) {
 	return LK_OK;
 }
 
-/* How another software is chosen, by ZeRO's stage, NULL: not with it. accelerate/commands/launch.py;
- * swift/arguments: deepspeed, fsdp. */
+/* How another software is chosen, by ZeRO's stage, NULL: not with it.
+ * accelerate/commands/launch.py; swift/arguments: deepspeed, fsdp. */
 static const struct edit_software {
 	const char *framework; /* NULL: what `accelerate launch` starts */
 	const char *stack, *name, *value[LK_SHARD_ZERO3 + 1];
