@@ -441,7 +441,8 @@ static void ranks_may_change_places(void **unused) {
 }
 
 /* Twice the nodes and twice the batch: each rank has the work that it had, and more to talk to;
- * of what is sharded it holds less. Buffers of NCCL may become more. */
+ * of what is sharded it holds less. Buffers of NCCL may become more. The multicast reduces eight
+ * ranks of a node in a little less time than four, which a step of few micro-batches shows. */
 static void twice_the_nodes_take_no_less(void **unused) {
 	(void)unused;
 	uint64_t state = 6;
@@ -457,7 +458,7 @@ static void twice_the_nodes_take_no_less(void **unused) {
 			drawn.request.gbs *= 2;
 			drawn_set_cluster(&drawn, drawn.gpu, drawn.nic_gbps);
 			assert_true(ask_step(&drawn, &(lk_step_options){0}, &twice));
-			if (twice.step_s < plain.step_s * (1 - 0.015) ||
+			if (twice.step_s < plain.step_s * (1 - 0.025) ||
 			    twice.memory[twice.fullest].walk.peak >
 			        plain.memory[plain.fullest].walk.peak * (1 + 1e-9)) {
 				say_job(&drawn);
