@@ -142,6 +142,7 @@ typedef struct lk_host_lookup {
 bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out);
 /* The first number that a row lacks; NULL: none. */
 const char *lk_host_lookup_missing(const lk_calibration_row *row);
+void lk_host_lookup_put(const lk_host_lookup *lookup, lk_calibration_row *row);
 
 /* What a step of a rank touches: forward of all its tables, then backward of all. Between a row's
  * use in one batch and the next, all of that passes through the caches, whichever table it belongs

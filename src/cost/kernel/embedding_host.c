@@ -422,3 +422,12 @@ bool lk_host_lookup_of(const lk_calibration_row *row, lk_host_lookup *out) {
 	}
 	return true;
 }
+
+void lk_host_lookup_put(const lk_host_lookup *lookup, lk_calibration_row *row) {
+	lk_calibration_put(row, "threads", lookup->threads);
+	for (int i = 0; i < NUMBERS; i++)
+		lk_calibration_put(
+			row, numbers[i].name,
+			*(const double *)(const void *)((const char *)lookup + numbers[i].offset) /
+				numbers[i].unit);
+}

@@ -81,7 +81,8 @@ lk_status lk_job_check_loss(const lk_job *job, lk_error *err) {
 	if (job->model.network == LK_NET_CONV || job->model.network == LK_NET_DIFFUSION ||
 	    job->model.vocab == 0 || !job->model.lm_head || job->labels > 0)
 		why = "the model has no logits over a vocabulary";
-	else if (job->teacher) why = "distillation reads the logits of all tokens";
+	else if (job->teacher && job->loss != LK_LOSS_OUTPUTS)
+		why = "distillation reads the logits of all tokens";
 	else if (job->defer_head_gradient == LK_ON && job->loss != LK_LOSS_CUT)
 		why = "a deferred gradient of the head needs the gradients of all logits";
 	else if (job->fused_cross_entropy == LK_ON && job->loss < LK_LOSS_CHUNKED)
