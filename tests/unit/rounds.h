@@ -48,7 +48,9 @@ static inline int trials(int usual) {
  * turns from commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and where whole
  * programs take turns, with sanitizers. */
 static inline bool has_its_turn(int number) {
-	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN") || !is_asked_for("LOCKSTEP_PARTS")) return true;
+	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN") ||
+	    !is_asked_for("LOCKSTEP_PARTS"))
+		return true;
 	unsigned long parts = strtoul(getenv("LOCKSTEP_PARTS"), NULL, 10);
 	return (unsigned)number % parts == strtoul(getenv("LOCKSTEP_TURN"), NULL, 10) % parts;
 }
