@@ -226,16 +226,8 @@ static void find_resident(const lk_layer_places *lie, const lk_job *job, double 
 	lk_graph frame; /* a graph to receive facts of the job that are not needed */
 	memset(&frame, 0, sizeof frame);
 	lk_build_begin(&builder, job, &frame, NULL);
-	for (int i = 0; i < LK_SEEN; i++) {
-		double held[LK_OWNERS] = {0};
-		bytes[i] = 0;
-		if (is_seen(lie, i)) {
-			bytes[i] = bytes[i - 1];
-			continue;
-		}
-		lk_build_resident(&builder, lie->stage[i], held);
-		for (int o = 0; o < LK_OWNERS; o++) bytes[i] += held[o];
-	}
+	for (int i = 0; i < LK_SEEN; i++)
+		bytes[i] = is_seen(lie, i) ? bytes[i - 1] : lk_build_resident_sum(&builder, lie->stage[i]);
 }
 
 static lk_ranks bound_ranks_of(const lk_job *job) {

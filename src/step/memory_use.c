@@ -204,9 +204,7 @@ bool lk_memory_hopeless(const lk_job *job, const lk_cluster *cluster) {
 	lk_graph frame = {0}; /* receives facts of the job that are not needed */
 	lk_build_begin(&builder, job, &frame, NULL);
 	for (int s = 0; s < job->pp; s++) {
-		double held[LK_OWNERS] = {0}, resident = 0, usable;
-		lk_build_resident(&builder, s, held);
-		for (int o = 0; o < LK_OWNERS; o++) resident += held[o];
+		double usable, resident = lk_build_resident_sum(&builder, s);
 		if (lk_memory_least(job, cluster, &frame.ranks, s, resident, 0, &usable) > usable)
 			return true;
 	}

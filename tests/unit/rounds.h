@@ -45,8 +45,8 @@ static inline int trials(int usual) {
 }
 
 /* Whether a case of a list is this commit's: ./check takes one of LOCKSTEP_PARTS of some lists, by
- * turns from commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and where whole
- * programs take turns, with sanitizers. */
+ * turns from commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and
+ * where whole programs take turns, with sanitizers. */
 static inline bool has_its_turn(int number) {
 	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN") ||
 	    !is_asked_for("LOCKSTEP_PARTS"))

@@ -135,8 +135,8 @@ static void test_apart(void **state) {
 	}
 }
 
-/* Each three of the files come after one another once: a sequence of de Bruijn, which always goes on
- * with the last file that makes a new three. */
+/* Every sequence of three files occurs once: a de Bruijn sequence, made by always appending the last
+ * file that completes a new one. */
 static void test_orders(void **state) {
 	(void)state;
 	bool seen[FILES][FILES][FILES] = {0};

@@ -528,8 +528,8 @@ static void launches_vanish_in_cuda_graphs(void **state) {
 	}
 }
 
-/* Experts in a loop: a part of the host's time for the call, a smaller one for each expert, in every
- * format. Of one kernel for all of them the host knows no number. */
+/* Experts in a loop take host time for the call and less for each expert, in every format. With one
+ * kernel for all of them the host's time does not depend on their number. */
 static void loops_over_experts_take_the_host(void **state) {
 	(void)state;
 	const lk_device *device = device_of("h100-sxm");

@@ -268,7 +268,7 @@ static void reuse_histograms(void **state) {
 
 /* ---- many devices ---- */
 
-/* What cross layers and MLPs multiply over all ranks is the model's count; graphs are well formed. */
+/* Cross layers and MLPs of all ranks together multiply the model's count; graphs are well formed. */
 static void hybrid_steps(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;

@@ -364,6 +364,8 @@ lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, ui
 
 /* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
 void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
+/* Their sum. */
+double lk_build_resident_sum(const lk_builder *builder, int stage);
 
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 

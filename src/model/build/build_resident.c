@@ -47,3 +47,10 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
 	bytes[LK_OWN_BUFFERS] =
 		wire_bytes(builder) + mask_bytes(builder) + lk_build_kept_moving(builder);
 }
+
+double lk_build_resident_sum(const lk_builder *builder, int stage) {
+	double bytes[LK_OWNERS] = {0}, sum = 0;
+	lk_build_resident(builder, stage, bytes);
+	for (int o = 0; o < LK_OWNERS; o++) sum += bytes[o];
+	return sum;
+}

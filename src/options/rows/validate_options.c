@@ -48,8 +48,8 @@ static const lk_option options[] = {
 	 "every row from a fit that has not seen its fold, instead of the calibration in use")},
 	{CHOICE("folds", folds, folds, "NAME",
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
-	 "device); collectives: size, gpus (a number of GPUs), fabric, gpu or source (one publication); "
-	 "training runs: network, gpu, architecture, stack or source"), WITH("cross-validate")},
+	 "device); collectives: size, gpus (a number of GPUs), fabric, gpu or source (one "
+	 "publication); training runs: network, gpu, architecture, stack or source"), WITH("cross-validate")},
 	{CALIBRATION_ROW},
 	{TEXT("overheads", overheads, "FILE",
 	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
